@@ -1,5 +1,5 @@
-// prism: the verbs beside the main job. Dispatch, --help, --version and exit codes; what a verb
-// does is in its verb_*.cc.
+// prism: the verbs. Dispatch, --help, --version and exit codes; what a verb does is in its
+// verb_*.cc.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,7 +39,7 @@ std::string HelpText(const std::vector<Verb>& verbs) {
   return text + kHelpTail + kExitCodesHelp;
 }
 
-// How many of the first words name `verb`: 0 when they do not.
+// How many of the first words name `verb`; 0 if they do not.
 size_t WordsOf(const Verb& verb, const std::vector<std::string>& words) {
   const std::string_view name = verb.spec.name;
   const size_t space = name.find(' ');

@@ -94,12 +94,12 @@ Result<replayer::Summary> Report(const RunContext& context,
   return summary;
 }
 
-// What a run that has written its files leaves to be told.
+// What remains to be reported after a run has written its files.
 struct RunSummary {
   replayer::Summary summary;
   WallTimes wall;
   DurationNs emulated_ns = 0;  // steady iteration
-  DurationNs replayed_ns = 0;  // likewise, of the graph before any emulation
+  DurationNs replayed_ns = 0;  // of the graph before any emulation
 };
 
 Status CheckStrict(const std::vector<graph::Warning>& warnings) {
@@ -112,7 +112,7 @@ Status CheckStrict(const std::vector<graph::Warning>& warnings) {
                                 first.example));
 }
 
-// Of what the sandbox ranks came to against what the graph alone says.
+// Checks the emulated iteration time against the replayed one.
 Status CheckError(double allowed_pct, const RunSummary& run) {
   const double emulated = SecondsFromNs(run.emulated_ns);
   const double replayed = SecondsFromNs(run.replayed_ns);
@@ -179,7 +179,7 @@ Status RunAsMaster(RunContext& context,
   return CheckGates(context.options, *run);
 }
 
-// What can be answered without a run; nothing where a run is asked for.
+// The output of what needs no run; null if a run is asked for.
 std::optional<std::string> Answer(const CommandLine& line) {
   if (line.show_help) {
     return HelpText();
@@ -237,7 +237,7 @@ int Run(const std::vector<std::string>& arguments) {
   const bool by_signal =
       status.code() == StatusCode::kInterrupted || status.code() == StatusCode::kTerminated;
   if (by_signal) {
-    session->Abort(code);  // other processes may be gone already: no orderly end
+    session->Abort(code);  // other processes may be gone already: no normal end
   }
   return code;
 }

@@ -1,7 +1,7 @@
 // BenchAblation (launch/bench/accuracy.h): published rows are predicted as they are and once more
-// per effect without it; the change of the error is what the effect explains. Graphs are made once
-// where an effect is only a matter of parameters, and anew where it changes the program. A row that
-// cannot be predicted without an effect is left out of that effect's errors.
+// per effect without it; the change of the error is what the effect explains. Graphs are built once
+// if an effect only concerns parameters, and again if it changes the program. A row that cannot be
+// predicted without an effect is left out of that effect's errors.
 #include <algorithm>
 #include <cmath>
 #include <string_view>
@@ -23,7 +23,7 @@ namespace {
 using SourceErrors = std::vector<std::pair<std::string, ErrorStatistics>>;
 
 struct Prediction {
-  std::vector<double> seconds;  // of rows that are compared, else 0
+  std::vector<double> seconds;  // by row; 0 for rows that are not compared
   SourceErrors errors;
 };
 
@@ -64,7 +64,7 @@ Result<Prediction> Compare(const std::vector<RowPlan>& plans,
   return result;
 }
 
-// `predictor` has the graphs of `plans`; an effect of parameters alone needs no others.
+// `predictor` has the graphs of `plans`; an effect that only concerns parameters needs no others.
 Result<Prediction> CompareWithout(const std::string& effect,
                                   std::vector<RowPlan> plans,
                                   Predictor* predictor) {
@@ -77,7 +77,7 @@ Result<Prediction> CompareWithout(const std::string& effect,
   return Compare(plans, overrides, &other);
 }
 
-// Rows that the effect moves by more than a thousandth.
+// Number of rows that the effect changes by more than a thousandth.
 int64_t Moved(const Prediction& whole, const Prediction& without) {
   constexpr double kMoved = 1e-3;
   int64_t moved = 0;

@@ -23,7 +23,7 @@
 namespace prism::launch {
 namespace {
 
-// Predicted and measured peak memory and the error; empty where the row has none.
+// Predicted and measured peak memory and the error; empty if the row has none.
 std::string BytesColumns(const RowPlan& plan) {
   if (!plan.measured_bytes.has_value()) {
     return ",,,";

@@ -21,11 +21,11 @@ struct Curve {
   std::vector<size_t> rows;
   std::vector<PredictedPoint> model;
   std::vector<PredictedPoint> left_out;  // predicted from the other curves
-  std::vector<PredictedPoint> baseline;  // latency and bandwidth fitted to this very curve
+  std::vector<PredictedPoint> baseline;  // latency and bandwidth fitted to this curve itself
 };
 
 // latency + bytes / bandwidth, the two by least squares of the relative error over the curve's own
-// rows: what a tool without a model of NCCL could reach at best.
+// rows: the best that a tool without a model of NCCL could reach.
 std::vector<PredictedPoint> AlphaBeta(const std::vector<CollectiveRow>& rows,
                                       const std::vector<size_t>& members) {
   double w = 0;
@@ -167,7 +167,7 @@ int RootOf(const std::string& collective) {
   return collective == "broadcast" || collective == "reduce" ? 0 : -1;
 }
 
-constexpr const char* kWrong = "N/A";  // no data is moved that could be checked
+constexpr const char* kWrong = "N/A";  // no data is moved, so nothing can be checked
 
 // And two more.
 std::string_view AlgorithmOf(const CollectivePrediction& prediction) {

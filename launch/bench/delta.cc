@@ -22,7 +22,7 @@ using replayer::Edit;
 using replayer::EditedJob;
 using replayer::ReplayResult;
 
-// An op of a rank drawn with the generator takes half to twice as long; of its whole role, if so.
+// A random op of a random rank takes half to twice as long; on its whole role if `whole_role`.
 Edit DrawEdit(const graph::Graph& graph, bool whole_role, Rng* rng) {
   const auto rank = Rank(static_cast<uint32_t>(rng->UniformInt(0, graph.ranks.size() - 1)));
   replayer::ProgramEdit edit;
@@ -56,8 +56,8 @@ double Least(const std::vector<double>& values) {
 struct EditTimes {
   std::vector<double> delta_s;
   std::vector<double> ratios;           // full over delta
-  std::vector<double> absorbed_ratios;  // of edits that no other rank was reached by
-  std::vector<double> unfelt_ratios;    // of those after which iterations last as long as before
+  std::vector<double> absorbed_ratios;  // of edits that reached no other rank
+  std::vector<double> unfelt_ratios;    // of edits that did not change the iteration time
   double full_s = 0;
   int64_t equal = 0;
   int64_t executed = 0;

@@ -19,8 +19,8 @@
 namespace prism::launch {
 namespace {
 
-// Half a second or so in all. The best of a few repetitions counts: on a shared machine the others
-// measure its neighbours.
+// About half a second in total. The best of a few repetitions counts: on a shared machine the
+// others measure its neighbours.
 constexpr int kLaunches = 500'000;
 constexpr int kRepetitions = 5;
 constexpr int kKernels = 32;
@@ -47,7 +47,8 @@ double TimeLaunches(LaunchKernel launch, const std::array<char, kKernels>& stubs
   return best_ns;
 }
 
-// Runs in the child; ends it. The number goes through the pipe, nothing when the shim is unusable.
+// Runs in the child and ends it. The number goes through the pipe; nothing is sent when the shim is
+// unusable.
 [[noreturn]] void RunChild(const std::string& shim_path, int result_descriptor) {
   void* const shim = dlopen(shim_path.c_str(), RTLD_NOW);
   if (shim == nullptr) {
@@ -68,7 +69,7 @@ double TimeLaunches(LaunchKernel launch, const std::array<char, kKernels>& stubs
   const double cost_ns = TimeLaunches(launch, stubs);
   const bool written =
       write(result_descriptor, &cost_ns, sizeof(cost_ns)) == ssize_t{sizeof(cost_ns)};
-  // exit, not _exit: the shim says through an exit handler that the records end.
+  // exit, not _exit: the shim marks the end of the records in an exit handler.
   std::exit(written ? 0 : 1);
 }
 

@@ -37,8 +37,8 @@ double Per(double amount, double of) {
   return of > 0 ? amount / of : 0;
 }
 
-// The graph with kernels no two of which take the same time, as where each was measured: what
-// programs have in common cannot be said once then.
+// The graph with kernels that all take different times, as if each had been measured: what programs
+// have in common can then not be stored once.
 graph::Graph WithOwnDurations(graph::Graph graph) {
   Rng rng(0, "bench graph");
   for (graph::Role& role : graph.roles) {
@@ -53,9 +53,9 @@ graph::Graph WithOwnDurations(graph::Graph graph) {
   return graph;
 }
 
-// Of all there is, no matter how much of it ops share.
+// Sizes of everything, however much of it ops share.
 struct GraphBytes {
-  double memory = 0;  // on the heap once read, with what the allocator adds
+  double memory = 0;  // on the heap once read, including allocator overhead
   double file = 0;
 };
 

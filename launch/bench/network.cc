@@ -24,13 +24,13 @@ using replayer::Router;
 using replayer::Topology;
 
 constexpr int32_t kInFlight = 1024;
-constexpr int32_t kNodes = 128;  // of 8 NICs: as many as flows in flight
+constexpr int32_t kNodes = 128;  // of 8 NICs: as many NICs as flows in flight
 constexpr int32_t kNics = 8;
 constexpr double kNicRate = 5e10;  // byte/s
 constexpr int64_t kCompletions = 1 << 20;
 constexpr size_t kWays = 1 << 15;
 
-// Flows from every NIC to the same rail of another node, drawn at random, or of the next node.
+// Flows from every NIC to the same rail of a random other node, or of the next node.
 std::vector<std::vector<LinkId>> DrawWays(const Topology& topology, Router* router, bool ring) {
   Rng rng(1, "network bench");
   std::vector<std::vector<LinkId>> ways(kWays);
@@ -44,8 +44,8 @@ std::vector<std::vector<LinkId>> DrawWays(const Topology& topology, Router* rout
   return ways;
 }
 
-// Each flow that ends makes room for another: kInFlight are in flight all the time. Sizes differ,
-// so that hardly two end together.
+// Each flow that ends is replaced by another: kInFlight are always in flight. Sizes differ, so that
+// hardly any two end together.
 BenchCase BenchSolver(bool ring) {
   graph::NetworkSpec spec;
   spec.routing = graph::FabricRouting::kEcmp;

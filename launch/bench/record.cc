@@ -24,8 +24,8 @@ namespace {
 using channel::Record;
 using channel::RecordKind;
 
-// Half a second or so in all. The best of a few repetitions counts: on a shared machine the others
-// measure its neighbours.
+// About half a second in total. The best of a few repetitions counts: on a shared machine the
+// others measure its neighbours.
 constexpr int kRepetitions = 3;
 constexpr int kIterations = 8;
 constexpr int kKernelsPerIteration = 50'000;
@@ -67,7 +67,7 @@ Record Marker(bool begin) {
   return record;
 }
 
-// What a program of equal iterations sends: kernels in turn, each in its framework op, and one
+// What a program with equal iterations sends: kernels in turn, each in its framework op, and one
 // event recorded and waited for every eight kernels.
 std::vector<Message> MakeStream() {
   std::vector<Message> stream;
@@ -128,8 +128,7 @@ Result<double> TimeRecorder(const std::vector<Message>& stream) {
   return seconds;
 }
 
-// Seconds for all records through a channel from another thread; into `recorder` where there is
-// one.
+// Seconds for all records through a channel from another thread; into `recorder` if there is one.
 Result<double> TimeChannel(const std::vector<Message>& stream, slicer::Recorder* recorder) {
   channel::Config config = {};
   config.version = channel::kProtocolVersion;

@@ -1,6 +1,6 @@
 // BenchSearch (launch/bench/bench.h): how fast plans are evaluated, from an empty cache, in the
 // order of a search, through the library, and as a complete search. Rates are per second of CPU
-// time, and plans are drawn by a fixed seed, so that two builds are compared on the same work.
+// time, and plans are drawn with a fixed seed, so that two builds are compared on the same work.
 #include "launch/search/search.h"
 
 #include <algorithm>
@@ -35,8 +35,8 @@ Result<PlanEvaluator> Gpt3Evaluator() {
   return PlanEvaluator::Create(std::move(problem), "");
 }
 
-// Plans that may fit, from all on those GPUs, or from those that keep tensor parallelism in a node
-// and sequences whole.
+// Plans that may fit, drawn from all on those GPUs, or from those with tensor parallelism inside a
+// node and whole sequences.
 std::vector<Plan> DrawPlans(const PlanEvaluator& evaluator, size_t count, bool usual) {
   PlanChoices choices;
   choices.gpus = {kGpus};
@@ -57,15 +57,15 @@ std::vector<Plan> DrawPlans(const PlanEvaluator& evaluator, size_t count, bool u
   return plans;
 }
 
-// What a rank of the plan computes: all that decides its layers.
+// What a rank of the plan computes: everything that determines its layers.
 Plan LayersOf(Plan plan) {
   plan.parallel.pp = plan.parallel.dp = plan.parallel.vpp = 1;
   plan.zero_stage = 0;
   return plan;
 }
 
-// All plans that may fit of as many kinds of layers as have that many plans, drawn by a seed: what
-// an evaluation of all plans there are would be made of.
+// All plans that may fit with randomly drawn kinds of layers, as many kinds as give that many
+// plans: a sample of an evaluation of all plans.
 std::vector<Plan> PlansOfDrawnLayers(const PlanEvaluator& evaluator, size_t count) {
   PlanChoices choices;
   choices.gpus = {kGpus};
@@ -87,7 +87,7 @@ std::vector<Plan> PlansOfDrawnLayers(const PlanEvaluator& evaluator, size_t coun
   return plans;
 }
 
-// Plans that may fit, one after the other in the order in which a search has them, from the middle.
+// Plans that may fit, one after the other in the order of a search, from its middle.
 std::vector<Plan> NeighbouringPlans(const PlanEvaluator& evaluator, size_t count) {
   PlanChoices choices;
   choices.gpus = {kGpus};
@@ -101,8 +101,8 @@ std::vector<Plan> NeighbouringPlans(const PlanEvaluator& evaluator, size_t count
   return plans;
 }
 
-// How many plans were evaluated in which time. A core is a second of CPU time, so that what else
-// the machine does is left out.
+// How many plans were evaluated, and in which time. Rates are per second of CPU time, which leaves
+// out whatever else the machine does.
 BenchCase RateCase(const char* name, size_t count, const StopWatch& watch, int threads) {
   const auto plans = static_cast<double>(count);
   return {"search",
@@ -113,7 +113,7 @@ BenchCase RateCase(const char* name, size_t count, const StopWatch& watch, int t
            {"plans_per_s_per_core", plans / watch.CpuSeconds(), "plans/s"}}};
 }
 
-// How much of what was asked of the cache was there, and how many plans were replayed by phrases.
+// Hit rates of the cache, and how many plans were replayed by phrases.
 void AddShares(const CacheShares& before, const CacheShares& after, BenchCase* bench) {
   const auto share = [](const replayer::CacheCount& from, const replayer::CacheCount& to) {
     return 100.0 * static_cast<double>(to.found - from.found) /
@@ -152,7 +152,8 @@ prism_plan_choice ChoiceOf(const Plan& plan) {
           static_cast<int32_t>(plan.offload)};
 }
 
-// Time, its interval and memory, as an outside optimiser asks for them; the evaluator is made anew.
+// Time, its interval and memory, as an outside optimiser asks for them; the evaluator is created
+// for this case.
 Result<BenchCase> LibraryCase(const std::vector<Plan>& plans, int threads) {
   std::vector<prism_plan_choice> choices;
   for (const Plan& plan : plans) {

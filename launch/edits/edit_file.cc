@@ -28,8 +28,7 @@ using replayer::NcclAlgorithm;
 
 constexpr double kMaxMicroseconds = 1e12;
 
-// The tables of one file, in the order in which they are read whatever theirs; the first fault
-// counts.
+// The tables of one file, read in a fixed order regardless of theirs; the first fault counts.
 class EditReader {
  public:
   EditReader(const graph::Graph& graph, const replayer::ReplayOptions& options)

@@ -38,7 +38,7 @@ ProgramEditStep ReadOverlap(const graph::JobSpec& /*job*/, TomlReader* table) {
   return edit;
 }
 
-// One of merge, split and bytes: without any, merge is asked for.
+// One of merge, split and bytes; if none is given, the error asks for merge.
 ProgramEditStep ReadBuckets(const graph::JobSpec& /*job*/, TomlReader* table) {
   slicer::BucketEdit edit;
   edit.of = ReadCollectives("buckets", table);
@@ -52,8 +52,8 @@ ProgramEditStep ReadBuckets(const graph::JobSpec& /*job*/, TomlReader* table) {
   return edit;
 }
 
-// What a layer keeps of a micro-batch, as in the built-in workload; 0 where that is not known: for
-// a program of the user's, a job without layers, a mixture of experts.
+// What a layer keeps of a micro-batch, as in the built-in workload; 0 if that is not known: for a
+// user's program, a job without layers, a mixture of experts.
 int64_t KeptBytes(const graph::JobSpec& job) {
   if (job.user_program || job.model.layers == 0 || job.model.moe.experts > 0) {
     return 0;
@@ -61,7 +61,7 @@ int64_t KeptBytes(const graph::JobSpec& job) {
   return replayer::LayerTensors(job, graph::TrainingStyle(), 0).saved_bytes();
 }
 
-// What it keeps more without recomputation.
+// What it keeps in addition without recomputation.
 int64_t RecomputedBytes(const graph::JobSpec& job) {
   graph::JobSpec kept = job;
   kept.recompute = graph::Recompute::kNone;
@@ -112,7 +112,7 @@ constexpr EditTable kTables[] = {{"overlap", ReadOverlap},
 }  // namespace
 
 std::vector<ProgramEditStep> ReadProgramEdits(const graph::JobSpec& given, TomlReader* root) {
-  graph::JobSpec job = given;  // as the steps so far leave it
+  graph::JobSpec job = given;  // as left by the steps so far
   std::vector<ProgramEditStep> steps;
   for (TomlReader& table : root->TablesOr("program")) {
     const EditTable* found = nullptr;

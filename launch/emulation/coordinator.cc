@@ -19,7 +19,7 @@ constexpr int32_t kNotReady = 1;
 constexpr size_t kShownWaits = 8;    // lines of a stall in a report
 constexpr size_t kShownMembers = 8;  // of a communicator in a report
 
-// The other side of an op: who takes part in it besides `rank`.
+// The other side of an op: its ranks other than `rank`.
 std::string OtherSide(const graph::Graph& graph, Rank rank, uint32_t op) {
   const graph::Program& program = graph.role_of(rank).program;
   if (program.kind[op] == graph::OpKind::kCollective) {
@@ -44,7 +44,7 @@ std::string OtherSide(const graph::Graph& graph, Rank rank, uint32_t op) {
   return {};
 }
 
-// The next op of the rank from `op` on that others take part in: what its peers wait for.
+// The next op of the rank from `op` on that involves others: what its peers wait for.
 std::string NextShared(const graph::Graph& graph, Rank rank, uint32_t op) {
   const graph::Program& program = graph.role_of(rank).program;
   for (uint32_t i = op; i < program.size(); ++i) {
@@ -133,7 +133,7 @@ void Coordinator::TakeOne(const RankEvent& event) {
   }
 }
 
-// Host time that the graph does not foresee.
+// Host time that is not in the graph.
 void Coordinator::PassHostTime(Member& member, DurationNs duration) {
   engine_.InsertHostGap(member.rank, duration);
   member.extra_host_ns += duration;
@@ -153,7 +153,7 @@ void Coordinator::Depart(Member& member, const RankEvent& event) {
   departed_ = member.rank;
   const uint32_t size = graph_->role_of(member.rank).program.size();
   const auto op = static_cast<uint32_t>(event.position % size);
-  // What comes after the last op of an iteration belongs to that one.
+  // What comes after the last op of an iteration belongs to that iteration.
   const bool behind = event.expected.empty();
   departure_ =
       fmt::format("rank {} departs from the graph in iteration {}\n  it does:  {}\n  graph:    {}",
@@ -173,7 +173,7 @@ void Coordinator::Depart(Member& member, const RankEvent& event) {
   }
 }
 
-// When an event ended that the op at the position recorded; nothing while not known.
+// When the event that the op at the position recorded ended; null while not known.
 std::optional<TimeNs> Coordinator::EventTime(Rank rank, replayer::OpPosition position) const {
   switch (position) {
     case kBeforeFirst:
@@ -185,12 +185,12 @@ std::optional<TimeNs> Coordinator::EventTime(Rank rank, replayer::OpPosition pos
   }
 }
 
-// When the event ended, which is over at time 0 where it was recorded before the first iteration.
+// When the event ended; at time 0 if it was recorded before the first iteration.
 std::optional<TimeNs> Coordinator::EndOfEvent(Rank rank, replayer::OpPosition position) const {
   return position < 0 ? TimeNs{0} : engine_.EndTime(rank, position);
 }
 
-// What ends no later than an event that the host has waited for is over, too.
+// Everything that ends no later than an event that the host has waited for is complete, too.
 TimeNs Coordinator::WaitedUntil(const Member& member, TimeNs now) const {
   return std::max(now, EndOfEvent(member.rank, member.waited_for).value_or(0));
 }
@@ -202,7 +202,7 @@ bool Coordinator::TryAnswer(Member& member,
   answer->rank = ask.rank;
   answer->request = ask.request;
   if (ask.kind == RankEventKind::kAskEvent && ask.value == 0) {
-    // A watching thread: told what is known, without an effect on time.
+    // A watching thread: answered from what is known, without an effect on time.
     answer->status = EndOfEvent(ask.rank, ask.position) ? kReady : kNotReady;
     return true;
   }
@@ -252,8 +252,8 @@ bool Coordinator::AnswerPoll(Member& member,
     PassHostTime(member, ask.loop_ns);
   }
   if (!end) {
-    // Nothing else can move: the program polls for what only its own further work, or that of
-    // another that polls too, can bring about. Polling again has to pass time.
+    // Nothing else can advance: the program polls for something that only its own further work, or
+    // that of another polling rank, can bring about. Polling again has to take time.
     const std::pair<replayer::OpPosition, replayer::OpPosition> poll = {member.position,
                                                                         ask.position};
     if (member.last_poll == poll) {
@@ -323,7 +323,7 @@ AnswerBatch Coordinator::Advance() {
   return batch;
 }
 
-// True when nothing is left from `position` on that the rank has to do.
+// True when the rank has nothing more that it must do from `position` on.
 bool Coordinator::OnlyOptionalLeft(Rank rank, replayer::OpPosition position) const {
   const graph::Program& program = graph_->role_of(rank).program;
   for (replayer::OpPosition at = position; at < EndOf(rank); ++at) {

@@ -30,20 +30,20 @@ namespace {
 using channel::Record;
 using channel::RecordKind;
 
-// Recording had found the iteration that all are like when the second one after it began.
+// While recording, the steady iteration was recognised when the second one after it began.
 constexpr int32_t kSettled = 2;
 
-// The same poll so often in a row, and nothing between, is a loop that waits. The allocator looks
-// at every allocation, and an optimizer that makes its state makes dozens in a row.
+// The same poll this often in a row, with nothing in between, is a loop that waits. (The allocator
+// polls at every allocation, and an optimizer that creates its state makes dozens in a row.)
 constexpr int kPollsOfLoop = 256;
 
-// Naps while others have to speak first: on process 0 and with all members waiting, messages are
-// what is waited for, and an answer is usually there within some microseconds.
+// Sleep while waiting for others: on process 0, or if all members wait, only messages can arrive,
+// and an answer usually comes within a few microseconds.
 constexpr int64_t kNapNs = 50'000;
 constexpr int64_t kWaitNs = 300'000;
 
-// A rank that departed works on until its next NCCL call or wait, where it is held and shows its
-// stack; one that never comes there is asked after this time.
+// A rank that departed continues until its next NCCL call or wait, where it is held and shows its
+// stack; a rank that never gets there is asked for its stack after this time.
 constexpr std::chrono::seconds kRunOn{2};
 constexpr size_t kShownFrames = 8;
 
@@ -57,25 +57,25 @@ struct EmulationWorker::Member {
   OutOfMemoryWatch memory_watch;
   StallWatch stall_watch;
   HostClock clock;
-  // Asked and not answered yet, by request: where the host stood.
+  // Requests not answered yet: position of the host, by request.
   std::map<uint32_t, replayer::OpPosition> asked = {};
-  // What the process's own clock showed when the first iteration began, which is time 0 of the
-  // graph: the host costs of what it did before.
+  // The process's own clock when the first iteration began, which is time 0 of the graph: the host
+  // costs of what it did before.
   DurationNs startup_ns = 0;
   // By event: the op that recorded it last.
   std::map<uint32_t, replayer::OpPosition> events = {};
-  // Where the host stood and which event it asked for last.
+  // Position of the host at the last poll, and the event polled.
   std::pair<replayer::OpPosition, replayer::OpPosition> last_poll = {-1, -1};
   int poll_count = 0;                       // in a row
   replayer::OpPosition waited_for = -1;     // the event that the host waited for last
   replayer::OpPosition told = 0;            // position that process 0 knows
-  bool departed = false;                    // nothing more is compared or told
-  bool held = false;                        // departed, and waits for an answer that does not come
+  bool departed = false;                    // nothing more is compared or reported
+  bool held = false;                        // departed, and waits for an answer that will not come
   uint32_t fence = 0;                       // request that it is held in; 0: in none
   std::optional<RankEvent> departure = {};  // found, not told yet
   std::chrono::steady_clock::time_point departed_at = {};
   bool left = false;
-  std::optional<MemoryHistory> history = {};  // where a snapshot is asked for
+  std::optional<MemoryHistory> history = {};  // if a snapshot is requested
   HoldLanes holds = {};                       // on a real GPU
 };
 
@@ -84,14 +84,14 @@ EmulationWorker::EmulationWorker(const graph::Graph& graph, EmulationStart start
       start_(std::move(start)),
       hooks_(std::move(hooks)),
       index_(graph),
-      // A poll that took no time would be asked for ever.
+      // A poll that took no time would be repeated for ever.
       poll_cost_ns_(std::max(1LL, std::llround(graph.cluster.parameters.Value("host.poll_ns")))) {
 }
 
 EmulationWorker::~EmulationWorker() = default;
 
 Status EmulationWorker::StartProcesses() {
-  // Whoever has no other ranks to listen for can sleep until its own ones speak.
+  // A worker without other workers to wait for can sleep until its own ranks send something.
   wait_ns_ = start_.has_all ? kWaitNs : kNapNs;
   for (const EmulatedRank& emulated : start_.ranks) {
     const Rank rank = emulated.process.rank;
@@ -127,9 +127,9 @@ void EmulationWorker::FlushIssued(Member& member) {
   }
 }
 
-// A program of the user's that trains on after the last iteration of the emulation. One that has
-// departed is waited for: what it issues is no iteration of the graph's. So is a GPU that has not
-// come to all that was issued.
+// Whether a user's program trains on after the last iteration of the emulation. A rank that has
+// departed is waited for, since what it issues is not an iteration of the graph; so is a GPU that
+// has not reached everything that was issued.
 bool EmulationWorker::HasRunAll(const Member& member) const {
   return !member.departed && member.stream.iteration() >= start_.iterations &&
          !member.holds.under_way();
@@ -165,7 +165,7 @@ void EmulationWorker::TakeOp(Member& member, const slicer::PlacedOp& placed) {
   }
 }
 
-// Tells a departure with the source lines it comes from, once the rank stands still.
+// Reports a departure with its source lines, once the rank is held.
 void EmulationWorker::TellDeparture(Member& member, bool exited) {
   const bool waits = !member.held && std::chrono::steady_clock::now() - member.departed_at < kRunOn;
   if (!member.departure || (waits && !exited)) {
@@ -194,7 +194,7 @@ replayer::OpPosition EmulationWorker::EventPosition(const Member& member, uint32
   return found == member.events.end() ? kBeforeFirst : found->second;
 }
 
-// The event is recorded, by the one of `ops`, none before the first iteration.
+// The event is recorded by that one of `ops`; by none before the first iteration.
 void EmulationWorker::SeeEvent(Member& member,
                                uint32_t event,
                                std::span<const slicer::PlacedOp> ops) {
@@ -203,9 +203,9 @@ void EmulationWorker::SeeEvent(Member& member,
                              : member.verifier.PositionOf(ops.back().place).value_or(kBehindLast);
 }
 
-// Counts a poll and returns the host time that passes if it is answered "not ready". A single look
-// costs nothing, as in the recording; in a loop that waits every poll has its cost. Who answers,
-// which depends on when messages arrive, makes no difference.
+// Counts a poll and returns the host time that passes if it is answered "not ready". A single poll
+// costs nothing, as in the recording; in a loop that waits every poll has a cost. It makes no
+// difference who answers, which depends on when messages arrive.
 DurationNs EmulationWorker::CountPoll(Member& member, replayer::OpPosition event) const {
   const std::pair<replayer::OpPosition, replayer::OpPosition> poll = {member.verifier.position(),
                                                                       event};
@@ -244,7 +244,7 @@ bool EmulationWorker::AnswerPoll(Member& member, const RankEvent& ask) {
 }
 
 // A hold of an op that the graph does not have (before the first iteration, after the last) ends at
-// once, and so do all where ranks take turns on a GPU.
+// once; so do all holds if ranks take turns on a GPU.
 void EmulationWorker::TakeHold(Member& member, const channel::HoldBody& hold) {
   if (hold.ended != 0) {
     member.holds.End(hold.lane, hold.sequence);
@@ -262,7 +262,7 @@ void EmulationWorker::TakeHold(Member& member, const channel::HoldBody& hold) {
         .value = static_cast<int64_t>(hold.time_ns)});
 }
 
-// A rank that has departed is held in it, to show where it stands, until time passes.
+// A rank that has departed is held in it, to show where it is, until time passes.
 void EmulationWorker::TakeFence(Member& member, uint32_t request) {
   if (member.departed && !time_passes_) {
     member.held = true;
@@ -272,7 +272,7 @@ void EmulationWorker::TakeFence(Member& member, uint32_t request) {
   member.process->channel().Reply(request, {0, 0, 0});
 }
 
-// What a record asks of process 0; nothing where it asks for nothing.
+// What a record asks of process 0; null if it asks nothing.
 std::optional<RankEvent> EmulationWorker::AskOf(const Member& member, const Record& record) const {
   RankEvent ask;
   ask.rank = member.rank;
@@ -366,7 +366,7 @@ Status EmulationWorker::Take(Member& member,
                      counts ? member.verifier.PositionOf(ops->back().place) : std::nullopt);
   }
   if (record.kind != RecordKind::kQueryEvent) {
-    member.last_poll = {-1, -1};  // it did something in between: no loop of polls
+    member.last_poll = {-1, -1};  // it did something in between: not a loop of polls
   }
   TakeRequest(member, record);
   return OkStatus();
@@ -395,7 +395,7 @@ Result<bool> EmulationWorker::StepMember(Member& member) {
       return member.memory_watch.Explain(exit);
     }
   }
-  SendEvents();  // what it did before it left
+  SendEvents();  // what it did before it exited
   hooks_.rank_left(member.rank, member.process->log(),
                    member.history ? member.history->Encode() : std::string());
   return true;
@@ -412,7 +412,7 @@ Result<bool> EmulationWorker::Step() {
     }
     busy = busy || *did_something;
   }
-  // What is known has to arrive before the failure: a departure explains it.
+  // Events have to arrive before the failure: a departure may explain it.
   SendEvents();
   PRISM_RETURN_IF_ERROR(failure);
   for (auto& member : members_) {
@@ -475,7 +475,7 @@ void EmulationWorker::Wait() {
   const bool all_ask = std::all_of(members_.begin(), members_.end(),
                                    [](const auto& member) { return !member->asked.empty(); });
   if (all_ask) {
-    // Only a message can change anything, and messages wake nobody.
+    // Only a message can change anything, and messages do not wake sleepers.
     const timespec nap = {.tv_sec = 0, .tv_nsec = kNapNs};
     nanosleep(&nap, nullptr);
   } else {

@@ -72,10 +72,10 @@ Status MemoryHistory::See(const channel::Record& record, const slicer::Definitio
       blocks_[body.address] = body.bytes;
       return Add(AllocatorAction::kAlloc, record, definitions);
     case RecordKind::kBlockFree: {
-      // What is freed has the size that it was allocated with, whatever the record says of it.
+      // A freed block has the size with which it was allocated, whatever the record says.
       const auto block = blocks_.find(body.address);
       if (block == blocks_.end()) {
-        return OkStatus();  // allocated before the shim was told of blocks
+        return OkStatus();  // allocated before blocks were reported to the shim
       }
       channel::Record freed = record;
       freed.segment.bytes = block->second;

@@ -55,7 +55,7 @@ void Verifier::IndexRecords() {
   }
 }
 
-// A record of what the stream has been given so far; kNoDep where the graph has none.
+// An event record of the graph for everything issued to the stream so far; kNoDep if there is none.
 uint32_t Verifier::RecordHere(uint16_t stream) const {
   const auto issued = issued_.find(stream);
   const auto record = records_.find({stream, issued == issued_.end() ? 0 : issued->second});
@@ -99,7 +99,7 @@ bool Verifier::OnlyOptionalLeft() const {
   return op == program_.size();
 }
 
-// False, and the rank stays where it is, when the iteration before has not come to its end.
+// False, and the rank's position unchanged, when the previous iteration has not ended.
 bool Verifier::StartIteration(int32_t iteration) {
   SkipUncounted();
   if (iteration_ >= 0 && !OnlyOptionalLeft()) {
@@ -165,8 +165,8 @@ Verdict Verifier::Check(const slicer::PlacedOp& placed, const slicer::OpStream& 
   return verdict;
 }
 
-// Moves to the op in the graph, past records and waits of the host that this rank had no need of.
-// False: it is not the next one, and nothing is moved.
+// Moves to the op in the graph, skipping event records and host waits that this rank did not need.
+// False: it is not the next op; the position is unchanged.
 bool Verifier::FindMatch(const CanonicalOp& op, const OpTables& tables) {
   const uint32_t begin = cursor_;
   for (; cursor_ < program_.size(); ++cursor_) {

@@ -62,7 +62,7 @@ std::optional<CollectiveKind> KindOf(std::string_view name) {
   return ValueNamed(graph::kCollectiveKindNames, name);
 }
 
-// -1 where the type is not known or the size cannot be.
+// -1 if the type is unknown or the size impossible.
 int64_t TensorBytes(const FlightTensors& tensors, size_t index) {
   int64_t bytes = -1;
   for (const auto& [name, type] : kTypes) {
@@ -131,8 +131,8 @@ class DumpReader {
     }
   }
 
-  // Sends and receives of one group's turn are one call where an entry closes them, which is kept
-  // with them; else each is its own. Returns the last entry read.
+  // The sends and receives of a group are one call if an entry closes them (it is kept with them);
+  // else each is a separate call. Returns the last entry read.
   size_t ReadPeers(size_t first) {
     size_t end = first;
     while (end < dump_.entries.size() && IsPeerEntry(dump_.entries[end]) &&

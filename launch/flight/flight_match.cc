@@ -33,9 +33,9 @@ void Consider(size_t from, size_t phase, FlightMatch* match) {
   }
 }
 
-// The recorder keeps the latest entries: a dump may begin anywhere in an iteration, also inside of
-// a group of sends and receives, whose rest is like no call. Where set-up is still in it an
-// iteration begins somewhere.
+// The recorder keeps the latest entries: a dump may begin anywhere in an iteration, even inside a
+// group of sends and receives, whose remainder then matches no call. If the dump still contains
+// set-up, an iteration begins somewhere in it.
 void FindRun(FlightMatch* match) {
   const size_t torn = !match->did.empty() && !match->did.front().kind ? 1 : 0;
   for (size_t from = 0; from <= torn; ++from) {
@@ -72,7 +72,7 @@ class PeerWriter {
     }
   }
 
-  // A call of the dump, if the peer has it as well. False: it has not.
+  // Copies a call of the dump if the peer has it as well. False: the peer does not have it.
   bool Copy(const FlightCall& call) {
     bool shared = false;
     for (size_t i = call.first_entry; i < call.first_entry + call.entries; ++i) {
@@ -90,7 +90,7 @@ class PeerWriter {
     return shared;
   }
 
-  // A call that the dump has an iteration before.
+  // Adds a call from that of the previous iteration in the dump.
   bool Repeat(const FlightCall& before) {
     const size_t first = out_.entries.size();
     if (!Copy(before)) {
@@ -100,7 +100,7 @@ class PeerWriter {
     return true;
   }
 
-  // A call of the graph that the dump does not have.
+  // Adds a call of the graph that the dump does not have.
   bool Make(const FlightCall& call) {
     if (!call.kind) {
       return false;  // its group is not known
@@ -162,7 +162,7 @@ class PeerWriter {
     return entry;
   }
 
-  // What was added from `first` on follows what the peer has of that group.
+  // Numbers the entries from `first` on after those that the peer has of that group.
   void Renumber(size_t first) {
     FlightEntry before;
     for (size_t i = 0; i < first; ++i) {
@@ -245,7 +245,7 @@ FlightDump PeerDump(const graph::Graph& graph,
                     Rank peer) {
   PeerWriter writer(graph, rank, dump, peer);
   for (size_t i = 0; i < match.end(); ++i) {
-    // Of a coalesced collective one entry makes several calls.
+    // One entry of a coalesced collective becomes several calls.
     if (i == 0 || match.did[i].first_entry != match.did[i - 1].first_entry) {
       writer.Copy(match.did[i]);
     }

@@ -15,7 +15,7 @@ void Set(const char* key, double value, const std::string& source, graph::Parame
   }
 }
 
-// A cluster is nodes and what is between them.
+// A cluster has only nodes and the links between them.
 void NoteWhatIsLeftOut(const slicer::AstraNetwork& network, slicer::Notes* notes) {
   const auto dims = static_cast<int64_t>(network.ranks.size());
   const auto latencies = static_cast<int64_t>(network.latency.size());
@@ -30,7 +30,7 @@ void NoteWhatIsLeftOut(const slicer::AstraNetwork& network, slicer::Notes* notes
              std::min<int64_t>(latencies, 1));
 }
 
-// What messages achieve: nothing of a rate is lost.
+// Rates are what messages achieve: no efficiency reduces them.
 void UseRates(const slicer::AstraNetwork& network,
               const std::string& source,
               graph::ParameterTable* table) {
@@ -43,7 +43,8 @@ void UseRates(const slicer::AstraNetwork& network,
   }
 }
 
-// A latency between nodes is all of a message's, a hop what it has beyond one inside of a node.
+// A latency between nodes is a message's whole latency; a hop is the difference to one inside a
+// node.
 void UseLatency(double seconds,
                 const std::string& source,
                 graph::ParameterTable* table,

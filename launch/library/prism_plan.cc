@@ -26,7 +26,7 @@ const char* Or(const char* text, const char* fallback) {
   return text == nullptr ? fallback : text;
 }
 
-// As prism search bounds its options.
+// The same bounds as for the options of prism search.
 Status CheckProblem(const prism_plan_problem& given) {
   constexpr int64_t kMaxSequences = int64_t{1} << 20;
   constexpr int64_t kMaxTokens = int64_t{1} << 24;
@@ -64,7 +64,8 @@ Result<PlanEvaluator> MakeEvaluator(const prism_plan_problem& given) {
   return PlanEvaluator::Create(std::move(problem), Or(given.precision, ""));
 }
 
-// The search names options, "--precision: ..."; fields of the problem have the same names.
+// The search's messages name options, "--precision: ..."; fields of the problem have the same
+// names.
 std::string NamingFields(const std::string& message) {
   constexpr std::string_view kOption = "--";
   return message.starts_with(kOption) ? message.substr(kOption.size()) : message;
@@ -141,7 +142,7 @@ prism_plan_result Evaluate(const PlanEvaluator& evaluator, const prism_plan_choi
   return result;
 }
 
-// Plans of the same layers one after the other.
+// An order with plans of the same layers next to each other.
 std::vector<int64_t> OrderOf(const prism_plan_choice* choices, int64_t count) {
   std::vector<Plan> plans;
   std::vector<int64_t> order;

@@ -23,7 +23,7 @@ std::string WithDashes(const std::string& argument) {
   return result;
 }
 
-// "--seed", but "-o": names of one letter have one dash.
+// "--seed", but "-o": one-letter names have one dash.
 std::string Dashed(const std::string& flag_and_value) {
   return (flag_and_value.find(' ') == 1 || flag_and_value.size() == 1 ? "-" : "--") +
          flag_and_value;
@@ -92,7 +92,7 @@ Result<SplitCommandLine> SplitArguments(const std::vector<FlagSpec>& flags,
     } else {
       app.add_option(name, split.texts[flag.name])
           ->expected(1)
-          ->allow_extra_args(false)  // else what follows the value would count as another one
+          ->allow_extra_args(false)  // else the text after the value would count as another value
           ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     }
   }

@@ -25,7 +25,7 @@ const std::string& SectionOf(const OptionSpec& spec) {
   return Sections()[static_cast<size_t>(spec.group)];
 }
 
-// What follows "--" on a command line is a list of texts here.
+// What follows "--" on a command line is a list of strings here.
 constexpr OptionSpec kProgram = {"program", OptionGroup::kJob, "", "", "", /*repeatable=*/true};
 
 const OptionSpec* FindKey(const std::string& key) {
@@ -143,7 +143,8 @@ std::string GivenText(const std::string& given) {
   return ParseNumber(given, &number) ? std::to_string(number) : Quoted(given);
 }
 
-// A file by a path that holds wherever the configuration is read; the name of a preset as it is.
+// A file by a path that is valid wherever the configuration is read; the name of a preset
+// unchanged.
 std::string FileText(const std::string& name_or_file) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(name_or_file, ignored)) {
@@ -152,8 +153,8 @@ std::string FileText(const std::string& name_or_file) {
   return Quoted(std::filesystem::absolute(name_or_file, ignored).lexically_normal().string());
 }
 
-// Of a user's program what was given, as it was given: the rest it shows by itself when it runs,
-// and it may show another layout than the one that was asked for.
+// For a user's program only what was given, as given: the rest is found when it runs, and may
+// differ from what was asked for.
 std::string LayoutText(const Options& options, const graph::JobSpec& job) {
   const graph::ParallelSizes& sizes = job.parallel;
   const std::pair<const char*, std::string> entries[] = {
@@ -204,7 +205,7 @@ std::string JobText(const Options& options, const graph::JobSpec& job) {
 
 std::string ClusterText(const Options& options) {
   std::string text = "\n[cluster]\n";
-  // A graph brings its cluster along.
+  // A graph includes its cluster.
   if (options.graph.empty() || options.given.count("cluster") != 0) {
     text += fmt::format("cluster = {}\n", FileText(options.cluster));
   }

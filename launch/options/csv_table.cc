@@ -16,7 +16,7 @@ std::string Trimmed(const std::string& text) {
   return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
 }
 
-// Takes a file apart into records.
+// Splits a file into records.
 class RecordReader {
  public:
   RecordReader(std::string_view text, const std::string& where) : text_(text), where_(where) {}

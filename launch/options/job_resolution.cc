@@ -35,7 +35,7 @@ Status CheckDp(const Options& options, const graph::ParallelSizes& sizes) {
       *options.dp, sizes.tp, graph::ContextText(sizes.cp), sizes.pp, options.target_gpus));
 }
 
-// Micro-batches of a rank for the preset's global batch, brought into a sensible range.
+// Micro-batches of a rank for the preset's global batch, clamped to a sensible range.
 int64_t SensibleMicrobatches(const graph::JobSpec& job, int64_t preset_batch) {
   const int64_t pp = job.parallel.pp;
   const int64_t per_round = job.micro_batch_size * job.parallel.dp;
@@ -71,7 +71,7 @@ Status FillBatch(const Options& options, const ModelPreset& preset, graph::JobSp
   return OkStatus();
 }
 
-// What the built-in program has not beside experts.
+// What the built-in program does not support together with experts.
 Status CheckExperts(const Options& options, const graph::JobSpec& job) {
   if (job.parallel.cp > 1) {
     return InvalidArgument(
@@ -124,8 +124,8 @@ Status FillRest(const Options& options, const ModelPreset& preset, graph::JobSpe
   return OkStatus();
 }
 
-// The program that is built in has layers of two kinds, experts in one of them, and heads as wide
-// as they usually are.
+// The built-in program has two kinds of layers, experts in one of them, and heads of the usual
+// width.
 Status CheckModel(const graph::ModelSpec& model) {
   const auto lacks = [&](const char* what) {
     return InvalidArgument(

@@ -13,7 +13,7 @@
 namespace prism::launch {
 namespace {
 
-// Share of device memory that model states, activations and logits may take in a layout that we
+// Fraction of device memory that model states, activations and logits may take in a layout that we
 // choose; the rest is for NCCL, the context and fragmentation.
 constexpr double kMemoryShare = 0.75;
 
@@ -36,8 +36,8 @@ constexpr double kHiddenBytes = 16;
 constexpr double kFfnTensorsGpt = 2;
 constexpr double kFfnTensorsLlama = 4;
 
-// Of every row that an expert works on, its hidden states on the way to the expert and back: taken,
-// arrived, in the order of experts, and the same again.
+// Hidden states of every row that an expert works on, on the way to the expert and back: gathered,
+// received, sorted by expert, and the same three on the way back.
 constexpr double kExpertRowBytes = 6 * 2;
 constexpr double kLogitBytes = 2 + 4 + 4;  // bf16 logits, fp32 copy and gradient
 
@@ -85,7 +85,7 @@ Status CheckPp(const graph::ModelSpec& model, int32_t pp, int32_t vpp) {
                   pp, vpp, model.layers, model.name, DivisorsText(model.layers, model.layers)));
 }
 
-// Attention's heads of a tp rank are exchanged for parts of the sequence.
+// The attention heads of a tp rank are exchanged for parts of the sequence.
 Status CheckCp(const graph::ModelSpec& model, int64_t seq_len, const Layout& layout) {
   const int64_t heads = model.kv_heads / layout.tp;
   if (heads % layout.cp != 0) {
@@ -185,7 +185,7 @@ class LayoutChooser {
     if (options_.pp) {
       PRISM_RETURN_IF_ERROR(CheckPp(preset_.model, *options_.pp, vpp()));
     }
-    // What no tp allows is told before a layout is sought.
+    // What no tp allows is reported before searching for a layout.
     PRISM_RETURN_IF_ERROR(CheckCp(preset_.model, seq_len(), {options_.tp.value_or(1), 1, cp(), 1}));
     if (options_.tp && options_.pp) {
       const Layout given = Of(*options_.tp, *options_.pp);
@@ -208,7 +208,7 @@ class LayoutChooser {
   [[nodiscard]] int64_t seq_len() const { return options_.seq_len.value_or(preset_.model.seq_len); }
   [[nodiscard]] int32_t zero() const { return options_.zero.value_or(preset_.layout.zero); }
 
-  // With ep as given, else as much of the preset's as divides the replicas.
+  // The layout with ep as given, else as much of the preset's as divides the replicas.
   [[nodiscard]] Layout Of(int32_t tp, int32_t pp) const {
     Layout layout = {tp, pp, cp()};
     const int64_t replicas = options_.target_gpus / layout.product();
@@ -217,7 +217,7 @@ class LayoutChooser {
     return layout;
   }
 
-  // Everything divides and agrees with what the user said.
+  // Whether everything divides and agrees with what the user specified.
   [[nodiscard]] bool Allows(const Layout& layout) const {
     const int64_t product = layout.product();
     if (options_.target_gpus % product != 0) {
@@ -275,7 +275,7 @@ class LayoutChooser {
         cluster_.gpu.name));
   }
 
-  // " with --tp 3 --dp 4": those that leave no choice.
+  // " with --tp 3 --dp 4": the given degrees that leave no choice.
   [[nodiscard]] std::string GivenDegrees() const {
     std::string given;
     for (const auto& [flag, degree] :
@@ -286,7 +286,7 @@ class LayoutChooser {
     return given.empty() ? given : " with" + given;
   }
 
-  // Of the fullest rank, for choosing a layout only; the run measures.
+  // For the fullest rank; only for choosing a layout, since the run measures memory.
   [[nodiscard]] double EstimatedBytes(const Layout& layout) const {
     graph::JobSpec job;
     job.model = preset_.model;

@@ -73,7 +73,7 @@ void ReadFeedForward(TomlReader* reader, graph::ModelSpec* model) {
   }
 }
 
-// What is wrong with the shape as a whole; "" if nothing is.
+// What is wrong with the shape as a whole; "" if nothing.
 std::string FaultOf(const graph::ModelSpec& model, const LayoutPreset& layout) {
   const graph::MoeShape& moe = model.moe;
   const graph::LatentAttention& latent = model.latent;

@@ -90,7 +90,7 @@ class PerturbationParser {
     return {};
   }
 
-  // Of links: what a faster one gives is a question for another cluster.
+  // For links: the effect of a faster one is a question for a different cluster.
   std::string ReadSlowdown(std::string_view text) {
     const std::string wrong = ReadFactor(text);
     return wrong.empty() && result.factor < 1
@@ -179,7 +179,7 @@ class PerturbationParser {
   const graph::JobSpec& job_;
 };
 
-// What is wrong with one on that many nodes in such a replay; empty where nothing is.
+// What is wrong with a perturbation on that many nodes in such a replay; empty if nothing.
 std::string WrongBeside(const replayer::Perturbation& perturbation,
                         int64_t nodes,
                         const replayer::ReplayOptions& replay) {
@@ -204,7 +204,7 @@ std::string WrongBeside(const replayer::Perturbation& perturbation,
   return {};
 }
 
-// Before the name of what is out of service.
+// Precedes the name of what is out of service.
 constexpr std::string_view kFailPrefix = "fail:";
 
 }  // namespace
@@ -226,7 +226,7 @@ Result<std::vector<Rank>> ParseRankRanges(std::string_view text, const graph::Jo
     for (int64_t rank = low; rank <= high; ++rank) {
       ranks.emplace_back(static_cast<uint32_t>(rank));
     }
-    // A rank named twice is meant once; done a part at a time so that the list stays bounded.
+    // A rank named twice counts once; done part by part so that the list stays bounded.
     std::sort(ranks.begin(), ranks.end());
     ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
   }

@@ -78,7 +78,7 @@ void ReadRate(TomlReader* reader, const char* key, double* value) {
   }
 }
 
-// Keys are the fields of graph::NetworkSpec; `source` says where they come from.
+// Keys are the fields of graph::NetworkSpec; `source` says where the values come from.
 void ReadNetwork(TomlReader reader, graph::NetworkSpec* network) {
   using graph::FabricKind;
   using graph::FabricRouting;
@@ -141,8 +141,8 @@ void Override(const std::string& name, const ProfileOverrides& overrides, Profil
   }
 }
 
-// What a cluster and a profile have in common: profiles below, a GPU, parameters. `depth` counts
-// profiles that build on one another.
+// What a cluster and a profile have in common: the profiles they build on, a GPU, parameters.
+// `depth` counts the levels of profiles.
 Status ReadProfile(TomlReader reader,
                    int depth,
                    const ProfileOverrides& overrides,

@@ -14,16 +14,16 @@ std::string FileName(const std::string& path) {
   return std::filesystem::path(path).filename().string();
 }
 
-// Options of a word's own before what it starts.
+// The options of a command (env, python) that come before the program that it starts.
 struct WordOptions {
-  std::string_view letters;             // without a value; several may stand in one word: "-uB"
-  std::string_view valued;              // whose value is the rest of the word, or the next one
-  std::string_view ending;              // behind which the next word is what is started
-  std::vector<std::string_view> names;  // "--name"
+  std::string_view letters;                  // without a value; several may be in one word: "-uB"
+  std::string_view valued;                   // whose value is the rest of the word, or the next one
+  std::string_view ending;                   // after which the next word is what is started
+  std::vector<std::string_view> names;       // "--name"
   std::vector<std::string_view> with_value;  // "--name=value", or the value is the next word
 };
 
-// GNU env, but for "-i" and "-S" (CheckProgram).
+// GNU env, except "-i" and "-S" (CheckProgram).
 const WordOptions& EnvOptions() {
   static const WordOptions options = {
       .letters = "v0",
@@ -46,15 +46,15 @@ const WordOptions& PythonOptions() {
 // Where options end.
 struct OptionsEnd {
   size_t word = 0;       // behind them
-  bool unknown = false;  // the word is an option that is not known
-  char last = 0;         // the letter that ended them, as "-m" of Python does
+  bool unknown = false;  // the word is an unknown option
+  char last = 0;         // the letter that ended them, as Python's "-m" does
 };
 
 bool Contains(std::string_view letters, char letter) {
   return letters.find(letter) != letters.npos;
 }
 
-// One word of single letters: how many words it takes, 0 for an unknown letter.
+// For a word of single letters: how many words it takes, 0 for an unknown letter.
 size_t LettersTake(std::string_view word, const WordOptions& options, char* last) {
   for (size_t i = 1; i < word.size(); ++i) {
     const char letter = word[i];
@@ -104,8 +104,8 @@ OptionsEnd SkipOptions(const std::vector<std::string>& program,
   return end;
 }
 
-// What env is to start: "python" of "env -u A NAME=VALUE python -u train.py". The end where nothing
-// is.
+// What env is to start: "python" in "env -u A NAME=VALUE python -u train.py". The end if there is
+// nothing.
 OptionsEnd FirstWord(const std::vector<std::string>& program) {
   if (FileName(program[0]) != "env") {
     return {};

@@ -33,7 +33,7 @@ int64_t Neighbours(const graph::NcclMemoryModel& nccl, int64_t peers, bool same_
   return peers == 0 ? 0 : 2 * nccl.NetworkPeerBytes();
 }
 
-// Ranks `count` at a distance of `stride`, from a whole node on.
+// `count` ranks `stride` apart, starting at a node boundary.
 graph::CommunicatorShape Spread(int64_t count, int64_t stride, int64_t gpus_per_node) {
   const int64_t together = std::clamp<int64_t>(gpus_per_node / stride, 1, count);
   return {.size = static_cast<int32_t>(count),
@@ -50,7 +50,8 @@ int64_t AllToAll(const graph::NcclMemoryModel& nccl, const graph::CommunicatorSh
          Neighbours(nccl, shape.size - shape.local_ranks, false);
 }
 
-// Of the communicators that experts are spread over, and of those that hold the same ones.
+// Memory of the communicators over which experts are spread, and of those that hold the same
+// experts.
 int64_t OfExperts(const graph::NcclMemoryModel& nccl,
                   const graph::JobSpec& job,
                   int64_t gpus_per_node) {

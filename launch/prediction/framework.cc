@@ -21,7 +21,7 @@ TrainingStyle EarlyMegatronStyle() {
   style.overlap_grad_reduce = false;
   style.scatter_gather_p2p = true;
   style.gradient_type = graph::DataType::kFloat16;
-  style.compiled_cross_entropy = true;  // exponentials are a new tensor beside the float32 logits
+  style.compiled_cross_entropy = true;  // exponentials are a new tensor in addition to the logits
   return style;
 }
 
@@ -48,7 +48,7 @@ TrainingStyle MegaScaleStyle() {
   return style;
 }
 
-// Transformer Engine's kernels; what the recipes of NeMo and of MLPerf submissions turn on.
+// Transformer Engine's kernels, and what recipes of NeMo and MLPerf submissions enable.
 TrainingStyle MegatronCoreStyle(const graph::JobSpec& job) {
   TrainingStyle style;
   style.attention = graph::AttentionKind::kCudnn;
@@ -62,11 +62,11 @@ TrainingStyle MegatronCoreStyle(const graph::JobSpec& job) {
   style.overlap_grad_reduce = true;
   style.overlap_param_gather = true;
   style.gradient_type = graph::DataType::kBfloat16;
-  // Of experts most recipes since 2025 have DeepEP or HybridEP, and where stages are interleaved
-  // their transfers beside the compute of another micro-batch.
+  // Most recipes with experts since 2025 use DeepEP or HybridEP and, if stages are interleaved,
+  // overlap their transfers with the compute of another micro-batch.
   style.moe_fused_dispatch = job.model.moe.experts > 0;
   style.moe_overlap = job.model.moe.experts > 0 && job.parallel.vpp > 1;
-  // Recipes of DeepSeek-V3, whose layers are a prime number, and of what took its shape over.
+  // Recipes of DeepSeek-V3, whose number of layers is prime, and of models with its shape.
   style.layers_from_front = job.model.moe.experts > 0 && job.model.latent.kv_rank > 0;
   return style;
 }
@@ -164,8 +164,8 @@ TrainingStyle FamilyStyle(FrameworkFamily family, const graph::JobSpec& job) {
   PRISM_CHECK(false);
 }
 
-// torchtitan shards by FSDP whatever the stage, and its default policy keeps what a pipeline stage
-// gathered for all its micro-batches.
+// torchtitan always shards with FSDP, and its default policy keeps what a pipeline stage gathered
+// for all its micro-batches.
 void ApplyZeroStage(FrameworkFamily family, const graph::JobSpec& job, TrainingStyle* style) {
   const int32_t zero_stage = job.zero_stage;
   const bool is_torchtitan = family == FrameworkFamily::kTorchtitan;

@@ -9,7 +9,7 @@ namespace prism::launch {
 std::optional<SizeLimit> BeyondLimits(const graph::JobSpec& job) {
   const graph::ModelSpec& model = job.model;
   const graph::ParallelSizes& sizes = job.parallel;
-  // Some four to ten times those of any run so far.
+  // About four to ten times those of any run so far.
   const SizeLimit limits[] = {
       {"layers", model.layers, 1024},
       {"hidden", model.hidden, 131'072},

@@ -75,7 +75,7 @@ std::string ColoredSummary(std::string text, bool shows) {
   constexpr std::string_view kNone = "\n  warnings          none\n";
   const size_t at = text.find(kWarnings);
   if (at != text.npos && text.compare(at, kNone.size(), kNone) != 0) {
-    const size_t label = at + 3;  // behind the line's end and its indent
+    const size_t label = at + 3;  // after the line's end and its indent
     const size_t length = kWarnings.size() - 4;
     text.replace(label, length, Yellow(text.substr(label, length), shows));
   }

@@ -35,7 +35,7 @@ Outcome EvaluateShare(const MpiSession& session,
   const int64_t share = (count - session.rank() + size - 1) / size;
   std::vector<Status> statuses(static_cast<size_t>(share));
   std::atomic<bool> failed = false;
-  // Shares are begun in ascending order, so what is left out comes behind what has failed.
+  // Items are started in ascending order, so those left out come after the one that failed.
   ParallelFor(threads, share, [&](int64_t i) {
     if (failed.load()) {
       return;

@@ -18,8 +18,8 @@ std::filesystem::path InstallRoot() {
   return program.parent_path().parent_path();
 }
 
-// Of a library that is preloaded the loader would only say that it is missing, and the program run
-// on a real GPU, or on none; without the observer groups have no members.
+// If a preloaded library were missing, the loader would only print a message, and the program would
+// run on a real GPU, or on none; without the observer, groups have no members.
 Status CheckBuilt(const std::filesystem::path& library) {
   std::error_code ignored;
   if (std::filesystem::exists(library, ignored)) {
@@ -29,7 +29,7 @@ Status CheckBuilt(const std::filesystem::path& library) {
       "{} is missing: the shim is not built; run ./run.sh, which builds it", library.string()));
 }
 
-// Where the loader cuts LD_PRELOAD, whatever is done.
+// A path with a space or a colon cannot be in LD_PRELOAD, which the loader splits at both.
 Status CheckPreloadable(const std::filesystem::path& lib) {
   if (lib.string().find_first_of(" :") == std::string::npos) {
     return OkStatus();
@@ -40,7 +40,7 @@ Status CheckPreloadable(const std::filesystem::path& lib) {
       lib.string()));
 }
 
-// The folder lists what is preloaded, by path from lib/.
+// A file in the folder lists what is preloaded, by path relative to lib/.
 Result<DeviceLibraries> FindDeviceLibraries(const std::filesystem::path& lib, const char* folder) {
   DeviceLibraries libraries;
   libraries.folder = (lib / folder).string();

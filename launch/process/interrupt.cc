@@ -5,7 +5,7 @@
 namespace prism::launch {
 namespace {
 
-// A signal handler can only reach what is global.
+// A signal handler can access only globals.
 volatile sig_atomic_t received_signal = 0;
 volatile sig_atomic_t report_requested = 0;
 
@@ -28,7 +28,7 @@ void InstallInterruptHandlers() {
   action.sa_handler = OnReportSignal;
   action.sa_flags = SA_RESTART;
   sigaction(SIGUSR1, &action, nullptr);
-  // A reader of our output that has gone shows as a failed write, not as a signal.
+  // When the reader of our output is gone, that shall show as a failed write, not as a signal.
   action.sa_handler = SIG_IGN;
   sigaction(SIGPIPE, &action, nullptr);
 }

@@ -22,8 +22,8 @@
 namespace prism::launch {
 namespace {
 
-// First and longest nap of a wait. A message that is waited for comes within microseconds or after
-// seconds of work elsewhere.
+// First and longest sleep of a wait. A message arrives either within microseconds, or after seconds
+// of work elsewhere.
 constexpr int64_t kFirstNapNs = 50'000;
 constexpr int64_t kLongestNapNs = 2'000'000;
 
@@ -53,7 +53,7 @@ class MpiSession::Impl {
     if (!in_mpi) {
       return;
     }
-    // Finalize would busy-wait for the slowest process; a barrier in small naps does not.
+    // Finalize would busy-wait for the slowest process; a barrier with short sleeps does not.
     MPI_Request barrier = MPI_REQUEST_NULL;
     MPI_Ibarrier(MPI_COMM_WORLD, &barrier);
     int done = 0;

@@ -22,7 +22,7 @@ bool Write(std::FILE* file, const std::string& text) {
   return std::fflush(file) == 0 && written;
 }
 
-// Until process 0 has failed as well, or could have; mpirun ends the others earlier.
+// Long enough for process 0 to fail as well; mpirun then ends the others earlier.
 constexpr std::chrono::seconds kStayFor(5);
 
 }  // namespace

@@ -15,10 +15,10 @@ namespace {
 
 enum class AnswerKind {
   kUniqueId,       // an NCCL id, derived from the key
-  kOne,            // the value is not looked at
+  kOne,            // the value is not used
   kAbsentCount,    // how many ranks are absent
   kMirror,         // what a present rank wrote under its own number
-  kMirrorDevice,   // likewise, a structure that begins with the index of a device
+  kMirrorDevice,   // the same, for a structure that begins with a device index
   kAssignedRanks,  // JSON of the ranks of a node: [first, all, first in role, all in role]
   kMasterAddress,
   kMasterPort,
@@ -29,17 +29,17 @@ struct Pattern {
   AnswerKind answer;
 };
 
-// Before the group's own part is always what prefix stores add.
+// What prefix stores add always comes before the group's own part.
 constexpr std::array kPatterns = {
-    // Whoever hosts a store waits until all ranks have added one.
+    // The host of a store waits until all ranks have added one.
     Pattern{"init/", AnswerKind::kAbsentCount},
-    // ProcessGroupNCCL: one id for a group, one a root (128 ranks each), one a pair of ranks.
+    // ProcessGroupNCCL: one id per group, one per root (128 ranks each), one per pair of ranks.
     Pattern{"*cuda//#", AnswerKind::kUniqueId},
     Pattern{"*cuda//UniqueNCCLID:#", AnswerKind::kUniqueId},
     Pattern{"*cuda//#:#", AnswerKind::kUniqueId},
-    // _store_based_barrier: written by the last rank to come.
+    // _store_based_barrier: written by the last rank to arrive.
     Pattern{"*store_based_barrier_key:*:last_worker", AnswerKind::kOne},
-    // torch.distributed.elastic.utils.store: barriers, and what each agent has to say.
+    // torch.distributed.elastic.utils.store: barriers, and the data of each agent.
     Pattern{"*/last_member", AnswerKind::kOne},
     Pattern{"*/TRACE", AnswerKind::kOne},
     Pattern{"*/TRACING_GATE", AnswerKind::kOne},
@@ -69,7 +69,7 @@ int64_t NumberAtEnd(std::string_view key) {
   return number;
 }
 
-// The value of a key that differs in its last number only.
+// The value of a key that differs only in its last number.
 std::optional<std::string> MirrorOf(std::string_view key, const AbsentAnswers::Values& values) {
   const std::string_view stem = Stem(key);
   for (auto entry = values.lower_bound(stem);

@@ -9,8 +9,8 @@
 namespace prism::launch {
 namespace {
 
-// Fields of each operation after its byte: k key, v value, K list of keys, P list of pairs of key
-// and value, 4 and 8 a number of that many bytes.
+// Fields of each operation after its byte: k: key, v: value, K: list of keys, P: list of key-value
+// pairs, 4 and 8: a number of that many bytes.
 constexpr std::array<std::string_view, 18> kFields = {
     "4", "kv", "kvv", "k", "k8", "K", "K", "", "k", "kv", "K", "P", "", "4", "kv", "k", "k", ""};
 

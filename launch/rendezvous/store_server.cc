@@ -76,7 +76,7 @@ Result<std::unique_ptr<StoreServer>> StoreServer::Start(const StoreServerOptions
   std::unique_ptr<StoreServer> server(new StoreServer(options));
   server->listener_ = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   server->wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  // Any address, because stores are told apart by theirs; only loopback ones are accepted.
+  // Any address, because stores differ by address; only loopback ones are accepted.
   sockaddr_in address = {};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_ANY);
@@ -265,8 +265,8 @@ std::string StoreServer::Describe(const Connection& connection,
   return text;
 }
 
-// Looks for waits that last, and for the end of all progress: every present process has come, and
-// each of those that are left waits.
+// Looks for long waits, and for the end of all progress: every present process has connected, and
+// all that remain wait.
 void StoreServer::WatchWaits() {
   const int64_t now = NowMs();
   std::set<uint32_t> alive;

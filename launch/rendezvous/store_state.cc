@@ -149,14 +149,14 @@ void StoreState::Wait(StoreClient client,
     replies->push_back({client, Byte(kStopWaiting)});
     return;
   }
-  Forget(client);  // a client waits once at a time
+  Forget(client);  // a client has one wait at a time
   for (const std::string& key : missing) {
     waiters_[key].push_back(client);
   }
   waiting_[client] = std::move(missing);
 }
 
-// The reply of operations that change nothing anybody waits for; "" for those that have none.
+// The reply to operations that wake nobody; "" for those without a reply.
 Result<std::string> StoreState::Answer(StoreClient client, const StoreRequest& request) {
   const auto& texts = request.texts;
   switch (request.op) {
@@ -173,7 +173,7 @@ Result<std::string> StoreState::Answer(StoreClient client, const StoreRequest& r
       return reply.Take();
     }
     case StoreOp::kCheck: {
-      // Nothing is made up here: programs poll for keys whose presence means a failure.
+      // No value is invented here: programs poll for keys whose presence means a failure.
       const bool ready =
           std::all_of(texts.begin(), texts.end(), [this](const auto& key) { return Exists(key); });
       return Byte(ready ? kReady : kNotReady);

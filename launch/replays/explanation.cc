@@ -51,7 +51,7 @@ Result<Explanation> Explain(const ExplanationChoice& choice,
   return explanation;
 }
 
-// What stands behind a rule of CostReport.
+// What a rule of CostReport is based on.
 const char* SourceOf(const std::string& rule) {
   if (rule == "measured" || rule == "fixed") {
     return "measured";
@@ -59,7 +59,7 @@ const char* SourceOf(const std::string& rule) {
   return rule == "matmul" || rule == "attention" ? "model" : "bytes";
 }
 
-// That the shortest keeps its digits.
+// Enough decimals that the shortest time keeps its digits.
 int DecimalsOf(const replayer::CostReport& costs) {
   int decimals = 0;
   for (const replayer::CostRule& rule : costs) {

@@ -21,7 +21,7 @@ struct JobArgument {
   int32_t first_node = -1;  // -1: behind the others
 };
 
-// A path may hold colons of its own; what follows the last is a node when it is a number.
+// A path may contain colons; what follows the last one is a node if it is a number.
 JobArgument ParseJob(const std::string& text) {
   JobArgument job = {text, -1};
   const size_t colon = text.rfind(':');
@@ -96,7 +96,7 @@ Result<std::string> ReplayOnSharedNetwork(const graph::LoadedGraph& first,
     lines.push_back({spec.path, node, 0, 0});
     add_nodes(jobs.back());
   }
-  // Alone: at the same place of the same network.
+  // The job by itself, at the same place in the same network.
   replayer::NetworkSetup network;
   const auto keep = [&](replayer::NetworkSetup* setup) { network = *setup; };
   const auto reuse = [&](replayer::NetworkSetup* setup) { *setup = network; };

@@ -15,7 +15,7 @@ namespace {
 
 using graph::OpKind;
 
-// Whose measurement counts for an op: every wait costs what a stream_sync does, as the shim has it.
+// Whose measurement is used for an op: every wait costs what a stream_sync does, as in the shim.
 OpKind MeasuredAs(OpKind kind) {
   return kind == OpKind::kEventSync || kind == OpKind::kDeviceSync ? OpKind::kStreamSync : kind;
 }

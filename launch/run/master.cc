@@ -30,10 +30,11 @@
 namespace prism::launch {
 namespace {
 
-// Address space of the memory through which present ranks exchange data; touched pages count.
+// Address space of the memory through which present ranks exchange data; only touched pages take
+// memory.
 constexpr off_t kExchangeBytes = off_t{1} << 32;
 
-// Whether the device says when sandbox ranks arrive, in place of the graph.
+// Whether the device, not the graph, determines when sandbox ranks arrive.
 bool MeasuresArrivals(const RunContext& context) {
   return context.gpu && !SharesGpu(context);
 }
@@ -108,7 +109,7 @@ Status Master::HandleMessage(const PeerMessage& message, Coordinator* coordinato
     }
     case MessageKind::kOps:
     case MessageKind::kRankLeft:
-      // Of an emulation that was given up, workers may have spoken before they knew.
+      // Workers may still have sent messages of an emulation that was abandoned.
       if (coordinator != nullptr && in.Get<uint32_t>() == emulations_) {
         TakeEmulated(kind, &in, coordinator);
       }
@@ -177,7 +178,8 @@ Status Master::Record(const std::vector<Rank>& ranks) {
   return OkStatus();
 }
 
-// The built-in workload's ranks are planned; those of a program follow from what others did.
+// The built-in workload's ranks are planned; those of a user's program follow from what earlier
+// ones did.
 Status Master::Slice() {
   worker_.Begin();
   if (!context_.options.graph.empty()) {
@@ -199,7 +201,7 @@ Status Master::Slice() {
   }
 }
 
-// By a further run of the rank, or of the one that was recorded for its role.
+// Found by another run of the rank, or of the one that was recorded for its role.
 std::string Master::SourceLinesOf(const graph::Graph& graph, Rank rank, uint32_t op) {
   SourceQuery query;
   query.rank = slice_.IterationOf(rank) ? rank : graph.role_of(rank).representative;
@@ -276,7 +278,7 @@ Status Master::ReplayAll(RunOutcome* outcome) {
   return OkStatus();
 }
 
-// A report line by line, and what follows from it.
+// Warns of a report line by line, and of its consequence.
 void Master::WarnOf(const std::string& trouble, const std::string& consequence) {
   std::istringstream lines(trouble);
   for (std::string line; std::getline(lines, line);) {
@@ -294,7 +296,7 @@ Status Master::EmulateUntilDone(Coordinator& coordinator, StoreServer* store) {
       pumped = CheckStore(context_, store);
     }
     if (!pumped.ok()) {
-      // A departure that came first explains why the program failed.
+      // An earlier departure explains why the program failed.
       const std::string& departure = coordinator.departure();
       return departure.empty()
                  ? pumped
@@ -310,7 +312,7 @@ Status Master::EmulateUntilDone(Coordinator& coordinator, StoreServer* store) {
       }
     }
     if (reported && coordinator.all_left() && !coordinator.finished()) {
-      return RunFailed(reported_trouble);  // nobody is left for a watchdog to end
+      return RunFailed(reported_trouble);  // no rank is left for a watchdog to end
     }
     if (trouble.empty() || reported) {
       continue;
@@ -336,14 +338,14 @@ Status Master::EmulateUntilDone(Coordinator& coordinator, StoreServer* store) {
   return OkStatus();
 }
 
-// A role is adopted once: a rank that departs again does so from what it did itself.
+// A role is adopted once: a rank that departs again departs from its own behaviour.
 bool Master::MayAdopt(const Coordinator& coordinator) const {
   const std::optional<Rank> departed = coordinator.departed();
   return context_.options.on_mismatch == OnMismatch::kAdopt && departed.has_value() &&
          !adopted_.contains(*departed);
 }
 
-// Records the rank anew, gives its role what it did, and replays.
+// Records the rank again, gives its role the new program, and replays.
 Status Master::Adopt(Rank rank, RunOutcome* outcome) {
   adopted_.insert(rank);
   PRISM_RETURN_IF_ERROR(Record({rank}));
@@ -432,7 +434,7 @@ Result<std::optional<Rank>> Master::EmulateOnce(RunOutcome* outcome) {
   }
   outcome->result = coordinator.Summarise();
   const DurationNs emulated = outcome->result.steady_iteration_ns();
-  // What the host did beyond the graph comes at both ends of the range.
+  // Host time beyond the graph is added to both ends of the range.
   outcome->low_ns += emulated - outcome->replayed_ns;
   outcome->high_ns += emulated - outcome->replayed_ns;
   AddWarnings(coordinator, &outcome->warnings);

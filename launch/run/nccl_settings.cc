@@ -9,8 +9,8 @@
 namespace prism::launch {
 namespace {
 
-// Beginnings of what steers algorithms, channels, buffers and networks; what NCCL prints and where
-// it was installed (NCCL_DEBUG, NCCL_VERSION, NCCL_HOME) does not.
+// Prefixes of the settings for algorithms, channels, buffers and networks; settings of what NCCL
+// prints and where it is installed (NCCL_DEBUG, NCCL_VERSION, NCCL_HOME) do not matter.
 constexpr std::string_view kSteering[] = {
     "NCCL_ALGO",     "NCCL_BUFFSIZE",  "NCCL_CGA",
     "NCCL_COLLNET",  "NCCL_CROSS_NIC", "NCCL_GRAPH",

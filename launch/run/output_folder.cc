@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kTemporary = ".partial.";  // then ProcessSpace, "." and the process's number
 
-// Nothing but the note of a failed run.
+// Whether it contains nothing but the FAILED file of a failed run.
 bool HoldsOnlyFailure(const fs::path& path) {
   std::error_code ignored;
   if (!fs::is_directory(path, ignored) || !fs::exists(path / "FAILED", ignored)) {
@@ -35,14 +35,14 @@ bool HoldsOnlyFailure(const fs::path& path) {
   return std::distance(begin(entries), end(entries)) == 1;
 }
 
-// A folder that an earlier run of ours has made.
+// Whether an earlier run of ours created the folder.
 bool IsOurs(const fs::path& path) {
   std::error_code ignored;
   return fs::exists(path / "run.json", ignored) || HoldsOnlyFailure(path) ||
          fs::is_empty(path, ignored);
 }
 
-// Replacing this folder would take the ground from under the user's feet.
+// Replacing this folder would remove the user's working directory.
 bool HoldsWorkingFolder(const fs::path& path) {
   std::error_code ignored;
   const fs::path target = fs::weakly_canonical(path, ignored);
@@ -54,8 +54,8 @@ bool HoldsWorkingFolder(const fs::path& path) {
   return target == target.root_path();
 }
 
-// Whether the file lies in the folder, or has its name, and nothing that replaces the folder holds
-// it again. Where the folder is itself an input, it is that of an earlier run.
+// Whether the file is in the folder, or has its name, and would not exist in the folder's
+// replacement. If the folder is itself an input, it is that of an earlier run.
 bool LosesInput(const fs::path& folder, const std::string& input) {
   std::error_code ignored;
   const fs::path inside = fs::weakly_canonical(input, ignored)
@@ -80,14 +80,14 @@ fs::path ExistingAncestor(const fs::path& path) {
   return ancestor;
 }
 
-// Of the file system; 0 where nothing is there.
+// Inode number; 0 if there is nothing.
 uint64_t NumberOf(const std::string& path) {
   struct stat status = {};
   return stat(path.c_str(), &status) == 0 ? status.st_ino : 0;
 }
 
-// Where the number of this process names it: its machine, and there its container. Of a process
-// elsewhere that writes to the same file system nobody here can tell whether it is alive.
+// The space in which this process's number is unique: its machine and container. Whether a process
+// elsewhere that writes to the same file system is alive cannot be known here.
 std::string ProcessSpace() {
   std::array<char, HOST_NAME_MAX + 1> host = {};
   gethostname(host.data(), HOST_NAME_MAX);
@@ -98,7 +98,7 @@ std::string TemporaryName(const std::string& path) {
   return fmt::format("{}{}{}.{}", path, kTemporary, ProcessSpace(), getpid());
 }
 
-// What runs of this machine that were killed have left beside `path` under their temporary names.
+// Removes what killed runs of this machine have left beside `path` under their temporary names.
 void RemoveLeftovers(const std::string& path) {
   const std::string begin =
       fmt::format("{}{}{}.", fs::path(path).filename().string(), kTemporary, ProcessSpace());
@@ -117,7 +117,7 @@ void RemoveLeftovers(const std::string& path) {
   }
 }
 
-// The first of path.2, path.3, ... at which nothing is.
+// The first of path.2, path.3, ... that does not exist.
 std::string FreeNameBeside(const std::string& path) {
   std::error_code ignored;
   int number = 2;

@@ -18,8 +18,8 @@ namespace prism::launch {
 
 namespace {
 
-// Sizes that the user gave and the program has not are no error: it may take them from options of
-// its own. But then the two should be the same.
+// Sizes that the user gave and the program does not have are not an error: it may take them from
+// its own options. But then the two should agree.
 void CheckGiven(const graph::ParallelSizes& given,
                 const graph::ParallelSizes& found,
                 RunContext* context) {

@@ -36,7 +36,7 @@ Status RefuseTerminalFor(const Options& options, size_t count) {
                                   count)));
 }
 
-// The ranks of a list that the option of this key has.
+// The ranks listed in the option with this key.
 Result<std::vector<Rank>> ListedRanks(const RunContext& context,
                                       const std::string& key,
                                       const std::string& list) {
@@ -45,7 +45,7 @@ Result<std::vector<Rank>> ListedRanks(const RunContext& context,
   return ranks;
 }
 
-// Those of them that no layout is needed for.
+// Those of them that can be resolved without a layout.
 Result<std::vector<Rank>> ListedNumbers(const RunContext& context,
                                         const std::string& key,
                                         const std::string& list) {
@@ -55,8 +55,8 @@ Result<std::vector<Rank>> ListedNumbers(const RunContext& context,
   return ranks;
 }
 
-// The history of blocks is known of programs that run in the emulation.
-// What the option shows is of ranks that run.
+// The history of blocks is known only for programs that run in the emulation, so the option's ranks
+// must be sandbox ranks.
 Status CheckInSandbox(const RunContext& context,
                       const std::string& option,
                       const std::vector<Rank>& ranks) {

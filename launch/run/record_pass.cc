@@ -19,8 +19,8 @@
 namespace prism::launch {
 namespace {
 
-constexpr int64_t kWaitNs = 2'000'000;  // for records of one process; others wait meanwhile
-// Of the built-in workload, which is told how many iterations to run.
+constexpr int64_t kWaitNs = 2'000'000;  // wait for records of one process, while others wait
+// For the built-in workload, which is given its number of iterations.
 constexpr int kWarmupIterations = 1;
 constexpr int kRecordedIterations = 2;
 constexpr size_t kLargestHeld = 3;  // blocks shown when the device is full
@@ -40,7 +40,7 @@ struct RecordPass::Slot {
   double iterations_end = 0;     // when the last of them did
   double iteration_seconds = 0;  // its length
   std::string torch_version = {};
-  std::string values = {};  // that the rank gave to absent ones
+  std::string values = {};  // that the rank sent to absent ones
   std::optional<RecordedRank> otherwise = {};
   bool finished = false;
 
@@ -58,7 +58,7 @@ struct RecordPass::Slot {
     }
     PRISM_RETURN_IF_ERROR(recorder.Consume(record, payload));
     if (record.kind == channel::RecordKind::kOutOfMemory) {
-      held = recorder.Held(kLargestHeld);  // a program that gives up frees its blocks
+      held = recorder.Held(kLargestHeld);  // a failing program frees its blocks
     }
     if (recorder.iterations() > iterations) {
       iterations = recorder.iterations();
@@ -98,8 +98,8 @@ Status RecordPass::Add(const std::vector<Rank>& ranks,
   return values_->valid() ? OkStatus() : EnvironmentLacks("no shared memory for recorded values");
 }
 
-// Rank 0 of a program of the user's runs on, to see whether it has as many iterations as are asked
-// for, and whether some do something else.
+// Rank 0 of a user's program runs on, to see whether it has as many iterations as requested, and
+// whether some of them differ.
 bool RecordPass::HasSeenAll(const Slot& slot) const {
   const slicer::Recorder& recorder = slot.recorder;
   if (!recorder.complete() || !context_.job.user_program || slot.process->rank() != Rank(0) ||
@@ -171,10 +171,10 @@ Result<bool> RecordPass::StepSlot(Slot& slot) {
   return turn.records > 0 || turn.exited;
 }
 
-// What a program does after the iterations that are asked for is nobody's concern.
+// What a program does after the requested iterations is ignored.
 Status RecordPass::EndProgram(Slot& slot) {
   if (HasSeenAll(slot) || slot.recorder.has_steady_iterations()) {
-    slot.process->Kill();  // a program of the user's, which would train on
+    slot.process->Kill();  // a user's program, which would train on
     return OkStatus();
   }
   const Status exit = slot.process->ExitStatus(slot.memory_watch.TailLines(slot.held));
@@ -212,7 +212,7 @@ Status RecordPass::FinishSlot(Slot& slot) {
         "after more of them, mark iterations by a range \"iteration\"",
         slot.process->rank().value(), slot.recorder.iterations());
   }
-  if (steps.has_value()) {  // once more, with longer iterations
+  if (steps.has_value()) {  // again, with longer iterations
     wanted_.push_front({slot.process->rank(), {.steps = *steps}, std::move(recorded)});
   } else {
     recorded_.push_back(*std::move(recorded));

@@ -31,7 +31,7 @@ std::string VisibleGpu(int ordinal) {
   return name;
 }
 
-// What this process was given names GPUs of this machine, of which the program sees none.
+// The variables of this process name GPUs of this machine, none of which the program sees.
 void ShowVirtualGpus(const RunContext& context, Variables* environment) {
   if (std::getenv("CUDA_VISIBLE_DEVICES") == nullptr) {
     return;
@@ -101,7 +101,7 @@ Variables LauncherEnvironment(int64_t rank, int64_t world, int64_t local_world) 
           {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"}};
 }
 
-// Where the rank meets the other sandbox ranks, and what it gets of absent ones.
+// How the rank meets the other sandbox ranks, and what it receives from absent ones.
 void AddMeeting(const MeetingPoint& meeting, Rank rank, Variables* environment) {
   if (!meeting.exchange.empty()) {
     environment->emplace_back("PRISM_EXCHANGE", meeting.exchange);
@@ -146,7 +146,7 @@ SandboxSpec MakeSandboxSpec(const RunContext& context, const SandboxRequest& req
   const int64_t world = context.job.parallel.world_size();
   spec.environment = LauncherEnvironment(static_cast<int64_t>(request.rank.value()), world,
                                          std::min<int64_t>(context.cluster.gpus_per_node, world));
-  // Nobody is there to talk to a debugger while recording.
+  // Nobody can use a debugger while recording.
   if (context.options.interactive && records) {
     spec.environment.emplace_back("PYTHONBREAKPOINT", "0");
   }

@@ -24,7 +24,7 @@
 namespace prism::launch {
 namespace {
 
-// What a layout follows from.
+// The options that determine a layout.
 const std::vector<std::string_view>& LayoutKeys() {
   static const std::vector<std::string_view> keys = {"target_gpus",
                                                      "model",
@@ -43,7 +43,7 @@ const std::vector<std::string_view>& LayoutKeys() {
   return keys;
 }
 
-// Options that describe the job: with --graph the graph says all that.
+// Options that describe the job: with --graph, the graph defines it.
 Status RefuseJobOptions(const Options& options) {
   for (const OptionSpec& spec : OptionTable()) {
     const bool allowed =
@@ -147,7 +147,7 @@ Status ResolveFromPresets(RunContext* context) {
   return OkStatus();
 }
 
-// The program of the user's as a path: one without a slash is looked up in PATH, as a shell does.
+// The user's program as a path: one without a slash is looked up in PATH, as in a shell.
 Status FindProgram(std::vector<std::string>* program) {
   namespace fs = std::filesystem;
   if (program->empty()) {
@@ -176,8 +176,8 @@ Status FindProgram(std::vector<std::string>* program) {
                   name));
 }
 
-// The program and the files that its command line names: its script, a configuration. One that is
-// too large for either is data, and has no hash.
+// The program and the files that its command line names: its script, a configuration. A file too
+// large to be either is data, and gets no hash.
 void NoteProgram(const std::vector<std::string>& program, InputHashes* inputs) {
   namespace fs = std::filesystem;
   constexpr uintmax_t kLargest = uintmax_t{1} << 28U;
@@ -193,7 +193,7 @@ void NoteProgram(const std::vector<std::string>& program, InputHashes* inputs) {
   }
 }
 
-// What sandbox ranks run on. `auto` says in a warning why there is no GPU.
+// Chooses what sandbox ranks run on. With `auto`, a warning says why no GPU is used.
 Status ChooseDevice(RunContext* context) {
   Options& options = context->options;
   if (options.device == Device::kVirtual) {

@@ -31,7 +31,7 @@ std::string RankTexts(const std::vector<Rank>& ranks) {
   return fmt::format("{}", fmt::join(numbers, ", "));
 }
 
-// Of a program nothing is known before some of its ranks have run.
+// Nothing is known about a user's program before some of its ranks have run.
 std::string ProgramPlanText(const RunContext& context) {
   const graph::ParallelSizes& sizes = context.job.parallel;
   std::string given;
@@ -175,7 +175,7 @@ std::string PlanText(const RunContext& context) {
                                  context.cluster.gpu.name, context.cluster.name);
   text +=
       fmt::format("  layout         {} ({})\n", graph::LayoutText(sizes), context.layout_origin);
-  if (job.seq_len > 0) {  // else nothing is known of the user's program
+  if (job.seq_len > 0) {  // else nothing is known about the user's program
     text += fmt::format("  batch          {} of {} tokens, micro-batch {}, {} a rank\n",
                         FormatCounted(job.global_batch_size, "sequence"), FormatCount(job.seq_len),
                         job.micro_batch_size, FormatCounted(job.microbatches(), "micro-batch"));

@@ -22,7 +22,7 @@ bool IsShared(OpKind kind) {
   return kind == OpKind::kCollective || kind == OpKind::kPeerGroup;
 }
 
-// Counts the ops that others take part in: kernels and segments may differ where a rank runs again.
+// Counts the ops that involve other ranks: kernels and segments may differ when a rank runs again.
 class Countdown {
  public:
   explicit Countdown(const SourceQuery& query) : stream_(query.rank), iteration_(query.iteration) {

@@ -60,7 +60,7 @@ Status Worker::Record(WireReader* message) {
   const RecordedLength length = {message->Get<int32_t>(), message->Get<int32_t>()};
   const std::string_view values = message->GetText();
   const std::vector<Rank> ranks = GetRanks(message);
-  emulation_.reset();  // one that is to be begun anew
+  emulation_.reset();  // an emulation that is to be restarted
   if (recording_ == nullptr) {
     const auto cores = static_cast<size_t>(AvailableThreads());
     const size_t slots = std::max<size_t>(1, cores / static_cast<size_t>(session_.size()));
@@ -92,7 +92,7 @@ EmulationStart Worker::MakeEmulationStart(const MeetingPoint& meeting) const {
       emulated.process.environment.emplace_back("PRISM_BLOCK_EVENTS", "1");
     }
     if (Contains(context_.log_ranks, rank)) {
-      // Standard output is for the report's data alone.
+      // Standard output is only for the report's data.
       std::FILE* const output = context_.options.format == OutputFormat::kJson ? stderr : stdout;
       emulated.process.on_line = [rank, output](const std::string& line) {
         ShowLine(rank, line, output);
@@ -104,7 +104,7 @@ EmulationStart Worker::MakeEmulationStart(const MeetingPoint& meeting) const {
   return start;
 }
 
-// What process 0 came to know by recording goes into the context.
+// Puts what process 0 learned from the recording into the context.
 Status Worker::BeginEmulation(const EmulateMessage& message) {
   PRISM_ASSIGN_OR_RETURN(graph_, graph::DecodeGraph(message.graph_bytes, "the graph of this run"));
   context_.job = graph_.job;

@@ -27,9 +27,9 @@
 namespace prism::launch {
 namespace {
 
-constexpr pid_t kInOrder = 0;  // in place of a program's number: this process ends as it should
+constexpr pid_t kInOrder = 0;  // instead of a process id: this process ends normally
 
-// Of a process that was there a moment ago; "" of one that is gone or another user's.
+// The environment of a process that existed a moment ago; "" if it is gone or another user's.
 std::string EnvironmentOf(pid_t process) {
   std::ifstream file(fmt::format("/proc/{}/environ", process), std::ios::binary);
   std::ostringstream text;
@@ -37,9 +37,9 @@ std::string EnvironmentOf(pid_t process) {
   return text.str();
 }
 
-// Some may start others meanwhile: until there are none.
+// Repeats until there are none, since some may start others meanwhile.
 void KillProcessesWith(const std::string& mark) {
-  constexpr int kMaxLooks = 50;  // what a debugger holds cannot be killed
+  constexpr int kMaxLooks = 50;  // a process held by a debugger cannot be killed
   for (int look = 0; look < kMaxLooks; ++look) {
     const std::set<pid_t> programs = ProcessesWhere([&](pid_t process) {
       return process != getpid() && EnvironmentOf(process).find(mark) != std::string::npos;
@@ -62,7 +62,7 @@ void CloseFrom(int first) {
   }
 }
 
-// Reads numbers of programs until kInOrder or the end of the channel; false at that.
+// Reads process ids until kInOrder or the end of the channel; false at the latter.
 bool ReadPrograms(int channel, std::set<pid_t>* programs) {
   pid_t program = 0;
   ssize_t got = 0;
@@ -80,7 +80,8 @@ bool ReadPrograms(int channel, std::set<pid_t>* programs) {
   return false;
 }
 
-// In the forked child. Whoever waits for the end of the worker's output must not wait for this one.
+// In the forked child. Whatever waits for the end of the worker's output must not wait for this
+// process.
 [[noreturn]] void RunGuard(const std::string& mark, int channel) {
   setsid();
   prctl(PR_SET_NAME, "prism-guard");
@@ -102,7 +103,7 @@ bool ReadPrograms(int channel, std::set<pid_t>* programs) {
   _exit(0);
 }
 
-// Nobody else's, also not that of a process of this number in a container.
+// Unique, even against a process with the same id in a container.
 std::string DrawMark() {
   std::array<uint64_t, 2> drawn = {};
   std::random_device device;

@@ -18,8 +18,8 @@
 namespace prism::launch {
 namespace {
 
-// Reading one smaps_rollup walks the process's page tables, tens of milliseconds for libtorch:
-// what a sample costs decides how many are taken.
+// Reading one smaps_rollup walks the process's page tables, tens of milliseconds for libtorch: the
+// cost of a sample determines how many are taken.
 constexpr std::chrono::milliseconds kShortestPeriod(400);
 constexpr int64_t kPeriodsPerCost = 50;
 
@@ -29,7 +29,7 @@ std::chrono::nanoseconds ThreadTime() {
   return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
 }
 
-// "Pss:   123456 kB" of a process; 0 when it has left.
+// "Pss: 123456 kB" of a process; 0 when it has exited.
 int64_t ProportionalBytes(pid_t process) {
   std::ifstream file(fmt::format("/proc/{}/smaps_rollup", process));
   std::string word;
@@ -53,7 +53,7 @@ std::map<pid_t, pid_t> ReadParents() {
     if (name.find_first_not_of("0123456789") != std::string::npos) {
       continue;
     }
-    // "pid (command) state parent ...": the command may hold blanks and brackets.
+    // "pid (command) state parent ...": the command may contain blanks and brackets.
     std::ifstream file(entry.path() / "stat");
     std::string line;
     std::getline(file, line);
@@ -72,7 +72,7 @@ std::set<pid_t> WithDescendants(const std::vector<pid_t>& roots) {
   const std::set<pid_t> known(roots.begin(), roots.end());
   std::set<pid_t> found = known;
   for (const auto& [process, parent] : parents) {
-    // Follows the line of ancestors up; it ends at 0, and is never longer than the table.
+    // Follows the chain of ancestors; it ends at 0, and is never longer than the table.
     pid_t ancestor = process;
     for (size_t steps = 0; steps < parents.size() && known.count(ancestor) == 0; ++steps) {
       const auto next = parents.find(ancestor);

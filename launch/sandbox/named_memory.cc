@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kFolder = "/dev/shm/";
 constexpr std::string_view kTorchPrefix = "torch_";
 
-// A path below the folder names something else (a file of the user's).
+// A path below the folder is something else (a user's file).
 void AddIfNamed(std::string_view path, MemoryNames* names) {
   if (path.starts_with(kFolder) && path.find('/', kFolder.size()) == path.npos &&
       !path.ends_with(" (deleted)")) {

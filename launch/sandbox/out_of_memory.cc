@@ -53,7 +53,7 @@ void OutOfMemoryWatch::See(const channel::Record& record, std::span<const std::b
     requested_bytes_ = record.segment.bytes;
     used_bytes_ = record.segment.device_used_bytes;
   } else if (record.kind == RecordKind::kSegmentAlloc || record.kind == RecordKind::kKernel) {
-    full_ = false;  // the allocator gave back cached segments and went on
+    full_ = false;  // the allocator freed cached segments and continued
   }
 }
 

@@ -21,7 +21,7 @@ std::set<pid_t> MembersOf(pid_t group) {
   return ProcessesWhere([&](pid_t process) { return getpgid(process) == group; });
 }
 
-// Of one that is gone: 0. Its name, in parentheses, may hold anything.
+// 0 if the process is gone. Its name, in parentheses, may contain anything.
 pid_t ParentOf(pid_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/stat");
   std::string text;
@@ -39,7 +39,7 @@ std::set<pid_t> Children() {
   return ProcessesWhere([](pid_t process) { return ParentOf(process) == getpid(); });
 }
 
-// What was there before the first of our programs is not theirs.
+// Names that existed before the first of our programs are not theirs.
 const MemoryNames& NamesBefore() {
   static const MemoryNames names = NamedMemory();
   return names;
@@ -77,8 +77,8 @@ std::set<pid_t> AdoptOrphans() {
   return Children();
 }
 
-// Each that goes hands its own children to this process: until there are none that it may end (a
-// program of another user's is left alone).
+// The children of each killed process become children of this one, so it repeats until none is left
+// that it may kill (programs of other users are left alone).
 void KillOrphans(const std::set<pid_t>& others) {
   std::set<pid_t> left_alone = others;
   while (true) {

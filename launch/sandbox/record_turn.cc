@@ -8,7 +8,7 @@ constexpr int kRecordsPerTurn = 8192;
 }  // namespace
 
 Result<RecordTurn> TakeRecords(SandboxProcess& process, const RecordTaker& take) {
-  // Looked at first: what the process wrote before it left is then in the ring.
+  // Checked first: everything that the process wrote before it exited is then in the ring.
   RecordTurn turn = {.exited = process.Exited()};
   channel::Record record;
   std::span<const std::byte> payload;

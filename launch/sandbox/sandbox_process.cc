@@ -35,12 +35,13 @@ namespace {
 
 constexpr size_t kMaxLogBytes = size_t{16} << 20U;
 constexpr const char* kCutHere = "\n(prism keeps the first 16 MiB; the output went on)\n";
-constexpr size_t kRecentBytes = size_t{1} << 16U;  // of output, kept whatever came before
-constexpr int kStackLooks = 500;                   // for the stacks of a process, a nap apart
+constexpr size_t kRecentBytes = size_t{1} << 16U;  // of output, always kept
+constexpr int kStackLooks = 500;                   // checks for the stacks of a process, with short
+                                                   // sleeps between
 constexpr int64_t kStackNapNs = 1'000'000;
 
-// The sandbox processes of this process as a whole. What they leave behind is ended when the last
-// one has gone: an orphan does not say whose it was.
+// The sandbox processes of this process as a whole. What they leave behind is killed when the last
+// one has gone, since an orphan does not show whose it was.
 struct Family {
   std::set<pid_t> others;  // children of this process that no sandbox process has started
   size_t alive = 0;
@@ -51,15 +52,15 @@ Guard& TheGuard() {
   return guard;
 }
 
-// The guard is none of theirs.
+// The guard is not one of them.
 Family& TheFamily() {
   TheGuard();
   static Family family = {.others = AdoptOrphans()};
   return family;
 }
 
-// What a program is given unless the user gives it something else, because two runs, or two
-// iterations, would differ otherwise.
+// A variable that a program is given unless the user sets it, because two runs, or two iterations,
+// would differ otherwise.
 struct AssumedVariable {
   const char* name;
   const char* value;
@@ -67,15 +68,16 @@ struct AssumedVariable {
 };
 
 constexpr AssumedVariable kAssumedVariables[] = {
-    // Two runs would allocate in two orders.
+    // Otherwise two runs would allocate in different orders.
     {"PYTHONHASHSEED", "0", "Python's sets and dictionaries of strings have one order in all runs"},
-    // torch deals out the 32 streams of a pool in turn, so that now and then a hook would get the
-    // stream of the collectives, and no two iterations do the same.
+    // torch hands out the 32 streams of a pool in turn, so that now and then a hook would get the
+    // stream of the collectives, and iterations would differ.
     {"TORCH_NCCL_HIGH_PRIORITY", "1",
      "c10d's streams are of high priority, which torch takes from a pool of their own"},
 };
 
-// Variables of our own launcher: a program that saw them would take itself for one of its ranks.
+// Variables of our own launcher: a program that saw them would believe that it is one of the
+// launcher's ranks.
 bool BelongsToLauncher(std::string_view name) {
   for (const std::string_view prefix : {"OMPI_", "PMIX_", "PMI_", "ORTE_", "HYDRA_"}) {
     if (name.substr(0, prefix.size()) == prefix) {
@@ -130,10 +132,10 @@ struct ChildDescriptors {
   bool terminal;
 };
 
-// Makes the process group of this process the one that reads from the terminal and gets its
-// signals. Not an error where standard input is no terminal.
+// Makes this process's group the one that reads from the terminal and gets its signals. Not an
+// error if standard input is not a terminal.
 void TakeForeground() {
-  // Whoever is not in the foreground is stopped for trying, unless it says otherwise.
+  // A background process that tries this is stopped unless it blocks the signal.
   sigset_t blocked;
   sigset_t before;
   sigemptyset(&blocked);
@@ -166,8 +168,7 @@ void TakeForeground() {
   for (const int number : {SIGINT, SIGTERM, SIGPIPE}) {
     signal(number, SIG_DFL);
   }
-  // Sets of pointers have their order from where things lie. The shim counts it where this is not
-  // permitted.
+  // Sets of pointers are ordered by address. The shim counts it if this is not permitted.
   personality(ADDR_NO_RANDOMIZE);
   execve(arguments[0], arguments, environment);
   const char* reason = strerror(errno);
@@ -175,21 +176,21 @@ void TakeForeground() {
   _exit(ignored > 0 ? 127 : 126);
 }
 
-// Frames of libtorch's stacks, which it puts behind its message; what Python draws below a line of
-// source; what c10d says at every end without destroy_process_group.
+// Frames of libtorch's stacks, which follow its message; what Python draws below a source line;
+// what c10d prints at every exit without destroy_process_group.
 bool IsAside(std::string_view line) {
   return line.empty() || line.starts_with("Exception raised from ") ||
          line.starts_with("frame #") || line.ends_with('^') ||
          line.find("destroy_process_group() was not called") != line.npos;
 }
 
-// What the virtual device said when it refused a call (shim/session.cc).
+// What the virtual device printed when it refused a call (shim/session.cc).
 bool IsRefusal(std::string_view line) {
   return line.starts_with("prism shim: ");
 }
 
-// The last lines that say something, behind the last refusal: programs seldom say which call
-// failed.
+// The last lines that are not blank or aside, after the last refusal: programs seldom say which
+// call failed.
 std::string Tail(std::string_view text, size_t count) {
   std::deque<std::string_view> kept;
   while (!text.empty()) {
@@ -265,7 +266,7 @@ Result<std::unique_ptr<SandboxProcess>> SandboxProcess::Start(const SandboxSpec&
         fmt::format("rank {}: no process: {}", spec.rank.value(), strerror(errno)));
   }
   TheGuard().Watch(pid);
-  setpgid(pid, pid);  // here too: the child may not have come to it when we kill the group
+  setpgid(pid, pid);  // here too: the child may not have done it yet when we kill the group
   std::unique_ptr<SandboxProcess> process(new SandboxProcess(spec.rank, std::move(consumer)));
   process->pid_ = pid;
   ++family.alive;
@@ -310,7 +311,7 @@ void SandboxProcess::AddOutput(const char* data, size_t bytes) {
   partial_line_.erase(0, begin);
 }
 
-// The last line may have no end.
+// The last line may lack its newline.
 void SandboxProcess::EndOutput() {
   PumpOutput();
   if (on_line_ && !partial_line_.empty()) {
@@ -344,7 +345,7 @@ Status SandboxProcess::ExitStatus(size_t lines) const {
   if (WIFEXITED(*wait_status_) && WEXITSTATUS(*wait_status_) == 0) {
     return OkStatus();
   }
-  // What the dynamic loader says, and the code it leaves with.
+  // What the dynamic loader prints, and its exit code.
   if (WIFEXITED(*wait_status_) && WEXITSTATUS(*wait_status_) == 127 &&
       log_.find("error while loading shared libraries") != std::string::npos) {
     return EnvironmentLacks(

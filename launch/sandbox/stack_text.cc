@@ -42,7 +42,7 @@ std::string ReadableFrame(const std::string& line) {
   return object + ": " + (demangled == nullptr ? symbol : demangled.get());
 }
 
-// What a thread is in when it waits for its worker.
+// Whether the frame belongs to a thread's wait for its worker.
 bool IsOfTheWait(const std::string& line) {
   return line.find("libc.so") != line.npos || line.find("libprism_shim.so") != line.npos;
 }
@@ -53,7 +53,7 @@ std::vector<std::string> MachineFrames(std::vector<std::string> lines) {
   return lines;
 }
 
-// Frames of the thread that `stacks` begins with, the program's own ones first.
+// Frames of the first thread in `stacks`, the program's own ones first.
 std::vector<std::string> PythonFrames(const std::vector<std::string>& lines) {
   std::vector<std::string> frames;
   for (const std::string& line : lines) {

@@ -8,7 +8,7 @@
 namespace prism::launch {
 namespace {
 
-// The path of a mapped file with that name; empty where there is none.
+// The path of a mapped file with that name; empty if there is none.
 std::filesystem::path MappedFile(pid_t process, const std::string& name) {
   std::ifstream maps(fmt::format("/proc/{}/maps", process));
   std::string line;

@@ -9,7 +9,7 @@ double Price(const RunCost& cost) {
   return MeasureOf(Objective::kCost, cost);
 }
 
-// Whether `a` is at least as good as `b` in time and price; of equal ones the first by plan.
+// Whether `a` is at least as good as `b` in time and price; on ties, the first plan in order.
 bool Covers(const EvaluatedPlan& a, const EvaluatedPlan& b) {
   const bool equal = a.cost.days == b.cost.days && Price(a.cost) == Price(b.cost);
   if (equal) {

@@ -18,8 +18,8 @@ namespace {
 // tp, sequence parallelism, vpp, pp, experts, latent attention, ZeRO
 constexpr uint32_t kKinds = 2 * 2 * 2 * 2 * 2 * 2 * 4;
 
-// Those that --framework takes. DeepSpeed's ZeRO-3, JAX and Hugging Face are known from published
-// rows alone.
+// The families that --framework accepts. DeepSpeed's ZeRO-3, JAX and Hugging Face are used only for
+// published rows.
 constexpr auto kFamilies = std::to_array<FrameworkFamily>({
     FrameworkFamily::kMegatronLm,
     FrameworkFamily::kMegatronDeepSpeed,

@@ -11,8 +11,8 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-// Sums of such multiples are exact in any order, so that schedules that take or cost the same are
-// seen to: up to eight million days and eight thousand million of what is to be small.
+// Sums of multiples of these units are exact in any order, so that schedules with equal times or
+// costs compare equal: up to eight million days and eight billion units of the objective.
 constexpr double kDayUnit = 0x1p-30;
 constexpr double kCostUnit = 0x1p-20;
 
@@ -20,7 +20,7 @@ double NearestMultiple(double value, double unit) {
   return std::round(value / unit) * unit;
 }
 
-// What is made small, the first before the second.
+// What is minimised, the first before the second.
 using Measure = std::pair<double, double>;
 
 class Scheduler {
@@ -54,7 +54,7 @@ class Scheduler {
     }
   }
 
-  // Nothing where no schedule holds all deadlines, if they are to be held.
+  // Null if deadlines are required and no schedule meets all of them.
   std::optional<ClusterSchedule> Run() {
     if (cost_left_ < kNever) {
       PlaceNext(0, 0, 0);
@@ -62,7 +62,7 @@ class Scheduler {
     return best_;
   }
 
-  // All orders were tried, or ruled out.
+  // True if all orders were tried or ruled out.
   [[nodiscard]] bool complete() const { return tried_ < kMaxPlacements; }
 
  private:
@@ -77,7 +77,7 @@ class Scheduler {
     return used;
   }
 
-  // Use changes where jobs start and end; it only grows at starts.
+  // GPU use changes where jobs start and end; it only grows at starts.
   [[nodiscard]] bool FitsAt(double start, const JobSpeed& speed) const {
     if (UsedAt(start) + speed.gpus > gpus_) {
       return false;
@@ -103,7 +103,7 @@ class Scheduler {
     return earliest;
   }
 
-  // No schedule that goes on from here is below it.
+  // A lower bound of all schedules that continue from here.
   [[nodiscard]] Measure Bound() const {
     const double cost = now_.cost + cost_left_;
     const double makespan = std::max(now_.makespan_days, area_ / static_cast<double>(gpus_));
@@ -175,8 +175,8 @@ class Scheduler {
   bool hold_;
   std::vector<double> least_cost_;  // by job
   std::vector<double> least_area_;  // GPUs times days
-  double cost_left_ = 0;            // at least, of the jobs that are not placed
-  double area_ = 0;                 // of those that are placed, and at least of the others
+  double cost_left_ = 0;            // lower bound for the jobs that are not placed
+  double area_ = 0;                 // of the placed jobs, plus a lower bound for the others
   std::vector<bool> placed_;
   ClusterSchedule now_;
   std::optional<ClusterSchedule> best_;

@@ -13,7 +13,7 @@
 namespace prism::launch {
 namespace {
 
-// A replica of one stage with one micro-batch: what a layer is made of depends on nothing else.
+// A replica of one stage with one micro-batch: the contents of a layer depend on nothing else.
 graph::JobSpec OneStage(graph::JobSpec job) {
   job.parallel.pp = 1;
   job.parallel.vpp = 1;
@@ -22,8 +22,8 @@ graph::JobSpec OneStage(graph::JobSpec job) {
   return job;
 }
 
-// Stages that are not whole nodes lie on them in other ways than the first one does, some in a
-// better: nodes that hold a whole replica of the stage are as good as any.
+// Stages that are not whole nodes are placed on nodes differently from the first one, some better;
+// nodes that hold a whole replica of the stage are a bound for all.
 graph::ClusterSpec WithWholeStages(graph::ClusterSpec cluster, const graph::JobSpec& one_stage) {
   const auto ranks = static_cast<int32_t>(one_stage.parallel.world_size());
   if (ranks % cluster.gpus_per_node != 0 && cluster.gpus_per_node % ranks != 0) {
@@ -32,7 +32,7 @@ graph::ClusterSpec WithWholeStages(graph::ClusterSpec cluster, const graph::JobS
   return cluster;
 }
 
-// The least that the blocks, one after the other, move the compute stream on by.
+// The least time by which the blocks, one after the other, advance the compute stream.
 DurationNs ComputeTime(const replayer::StagePlan& plan, const replayer::StageCosts& costs) {
   DurationNs sum = 0;
   for (const replayer::Instruction& instruction : plan.stages.front().instructions) {
@@ -79,8 +79,8 @@ Result<DurationNs> BusyTime(const slicer::RankShape& rank,
   return ComputeTime(plan, model.costs());
 }
 
-// One of each kind of layer: they differ by who hands them their gradient, some by their place in a
-// period of two, and the first ones of a mixture of experts may be dense.
+// One of each kind of layer: they differ by what precedes them in the backward pass, some by their
+// place in a period of two, and the first ones of a mixture of experts may be dense.
 std::vector<int64_t> UnlikeLayers(const graph::JobSpec& job, const graph::TrainingStyle& style) {
   const bool alternate = job.model.sliding_window > 0 ||
                          (style.recompute_parts & uint32_t{graph::kRecomputeEverySecondLayer}) != 0;

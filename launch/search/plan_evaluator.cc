@@ -21,8 +21,8 @@
 namespace prism::launch {
 namespace {
 
-// A plan with the same model states: of micro-batches they depend on whether there are several
-// alone, and not on what is recomputed.
+// A plan with the same model states: these depend only on whether there are several micro-batches,
+// and not on recomputation.
 Plan WithStatesOf(const SearchProblem& problem, Plan plan) {
   const int64_t sequences = problem.global_batch_size / plan.parallel.dp;  // of a rank
   plan.micro_batch_size = sequences > plan.micro_batch_size ? 1 : sequences;
@@ -30,8 +30,8 @@ Plan WithStatesOf(const SearchProblem& problem, Plan plan) {
   return plan;
 }
 
-// The first and last stage and, as of stages with as many layers the later ones hold fewer
-// micro-batches, those between with the most layers so far, or the most that have experts.
+// The first and last stage and those between with more layers, or more expert layers, than all
+// before (of stages with equally many layers, later ones hold fewer micro-batches).
 std::vector<int32_t> FullestStages(const graph::JobSpec& job, const graph::TrainingStyle& style) {
   const int32_t last = job.parallel.pp - 1;
   std::vector<int32_t> stages = {0};
@@ -159,7 +159,7 @@ BusyTimes PlanEvaluator::BusyTimesOf(const Plan& plan, const Job& job) const {
   return layer_times_->by_shape.try_emplace(key, times.ok() ? *times : BusyTimes{}).first->second;
 }
 
-// A stage copies to its device one piece after the other.
+// A stage copies one piece after the other to its device.
 DurationNs PlanEvaluator::CopyFloor(const Plan& plan, const Job& job) const {
   constexpr double kNsOfSecond = 1e9;
   int64_t most = 0;
@@ -178,7 +178,7 @@ double PlanEvaluator::TimeFloor(const Plan& plan) const {
   const Job job = Describe(plan);
   const BusyTimes busy = BusyTimesOf(plan, job);
   const int32_t last = plan.parallel.pp - 1;
-  int64_t before = 0;  // layers in the first chunks of the stages before
+  int64_t before = 0;  // layers in the first chunks of the earlier stages
   DurationNs computes = 0;
   for (int32_t stage = 0; stage <= last; ++stage) {
     if (stage >= last - 1) {

@@ -34,10 +34,9 @@ std::set<uint16_t> StreamsOf(const graph::JobProgram& program, const graph::Stag
   return streams;
 }
 
-// Holds host and streams up for `gap` at the end of an iteration. What is ordered from one
-// iteration to the next is ordered on a stream or by the host, so that each iteration is as long as
-// before and `gap`, however far hosts run ahead. Copies from the host are no compute: ranks are
-// idle.
+// Delays host and streams by `gap` at the end of an iteration. Whatever is ordered across
+// iterations is ordered on a stream or by the host, so each iteration becomes longer by `gap`,
+// however far hosts run ahead. Copies from the host are not compute: ranks are idle meanwhile.
 void EndInHostGap(DurationNs gap, graph::JobProgram* program) {
   for (graph::StageProgram& stage : program->stages) {
     graph::Program block;
@@ -61,7 +60,7 @@ Result<graph::JobProgram> ProgramOf(const PlanEvaluator::Job& job, graph::Offloa
              : SynthesizeOffloaded(job.spec, job.style, offload);
 }
 
-// Of every role, which is a stage.
+// Fills the memory of every role; each is a stage.
 Status FillMemory(const PlanEvaluator::Job& job,
                   graph::Offload offload,
                   const graph::ClusterSpec& cluster,

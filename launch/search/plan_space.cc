@@ -27,7 +27,7 @@ bool MayBe(const std::vector<T>& allowed, T value) {
   return allowed.empty() || std::find(allowed.begin(), allowed.end(), value) != allowed.end();
 }
 
-// What is given, else what `otherwise` lists, which is not called in vain.
+// What is given, else what `otherwise` returns, which is called only if needed.
 template <typename T, typename List>
 std::vector<T> Or(const std::vector<T>& given, const List& otherwise) {
   return given.empty() ? otherwise() : given;
@@ -70,7 +70,7 @@ class Enumeration {
     return std::move(space_);
   }
 
-  // Candidates with that (tp, cp, pp, dp) alone.
+  // Only the candidates with that (tp, cp, pp, dp).
   PlanSpace Run(const graph::ParallelSizes& sizes) {
     Layout(sizes);
     return std::move(space_);
@@ -142,7 +142,7 @@ class Enumeration {
 
   void Reject(const std::string& reason, int64_t count) { space_.rejected[reason] += count; }
 
-  // Experts are whole on a rank; the one that every token passes is divided as dense layers are.
+  // Experts are whole on a rank; the shared expert is divided like dense layers.
   [[nodiscard]] bool DividesAmong(int32_t tp) const {
     const graph::ModelSpec& model = problem_.model;
     const bool has_dense_layers = model.moe.experts == 0 || model.moe.dense_layers > 0;
@@ -171,8 +171,8 @@ class Enumeration {
     return DealsOutLayers(problem_.framework, JobOf(problem_, plan));
   }
 
-  // Numbers of chunks that a stage may have; of an odd number of layers that need not divide,
-  // powers of two.
+  // Numbers of chunks that a stage may have: divisors of the layers and, for an odd number of
+  // layers, the powers of two over which a framework can distribute them.
   [[nodiscard]] std::vector<int32_t> Interleavings() const {
     const int64_t layers = problem_.model.layers;
     std::vector<int32_t> numbers = DivisorsOf<int32_t>(layers, layers);

@@ -41,7 +41,7 @@ Found Unpack(const std::string& bytes) {
   return found;
 }
 
-// What one evaluation is to find besides: a time where the plan does not fit, the time's interval.
+// What else one evaluation is to find: a time even if the plan does not fit, the time's interval.
 struct Wanted {
   bool unfit_time = false;
   bool interval = false;
@@ -101,7 +101,7 @@ class SearchRun {
   // The lower bounds of one plan's run and memory.
   struct Floor {
     RunCost cost;
-    int64_t short_bytes = 0;  // that it lacks at least; 0: it may fit
+    int64_t short_bytes = 0;  // lower bound of what is missing; 0: it may fit
   };
 
   [[nodiscard]] EvaluatedPlan Complete(const Plan& plan, const Found& found) const {
@@ -145,7 +145,7 @@ class SearchRun {
           Floor& floor = floors_[static_cast<size_t>(i)];
           floor.short_bytes =
               std::max<int64_t>(0, evaluator_.MemoryFloor(plan) - evaluator_.capacity_bytes());
-          if (floor.short_bytes == 0) {  // else its time is not asked for
+          if (floor.short_bytes == 0) {  // else its time is not needed
             floor.cost = CostOfRun(evaluator_.problem(), plan.gpus(), evaluator_.TimeFloor(plan));
           }
         },
@@ -264,7 +264,7 @@ class SearchRun {
     return OkStatus();
   }
 
-  // Of the answer alone, as they take a second evaluation.
+  // Only for the answer, since intervals take a second evaluation.
   Status FindIntervals(std::vector<EvaluatedPlan>* plans) {
     PRISM_ASSIGN_OR_RETURN(
         const std::vector<std::string> results,
@@ -307,7 +307,7 @@ class SearchRun {
   SearchResult result_;
   std::vector<Plan> plans_;
   std::vector<Floor> floors_;  // by plan
-  std::vector<size_t> order_;  // of evaluation: the most promising first
+  std::vector<size_t> order_;  // order of evaluation: the most promising first
   SearchAnswer answer_;
 };
 

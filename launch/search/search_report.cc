@@ -23,7 +23,7 @@ double GibOf(int64_t bytes) {
   return static_cast<double>(bytes) / kGib;
 }
 
-// Whole numbers, of small ones three digits.
+// Whole numbers; three digits for small ones.
 std::string Rounded(double value) {
   constexpr double kWhole = 99.95;
   return value < kWhole ? fmt::format("{:.3g}", value) : fmt::format("{:.0f}", value);
@@ -49,7 +49,7 @@ struct Capacity {
   std::optional<int64_t> host_bytes;
 };
 
-// The plan, what it takes of host memory, and what is against it.
+// The plan, the host memory that it takes, and what speaks against it.
 std::string PlanText(const EvaluatedPlan& plan, const Capacity& capacity) {
   std::string text = DescribePlan(plan.plan);
   if (plan.plan.offload != graph::Offload::kNone) {
@@ -109,7 +109,7 @@ std::string CandidatesText(const SearchOptions& options, const SearchResult& res
   return text;
 }
 
-// Plans that a bound of the user's rules out, and how far off the nearest of them is.
+// Plans that one of the user's bounds rules out, and how far off the nearest of them is.
 std::string BoundText(const Bound& bound, const char* what, const std::string& least) {
   return bound.plans == 0 ? ""
                           : CountLine("rejected", bound.plans,
@@ -244,7 +244,7 @@ std::string CsvLine(const char* list, const EvaluatedPlan& plan, const Capacity&
   return text + "\n";
 }
 
-// What one run takes of machines that are rented, and of machines that are owned.
+// What one run costs on rented and on owned machines.
 std::string OwnerLines(const RunCost& cost) {
   std::string text;
   const auto line = [&](const char* title, const std::optional<double>& value, const char* unit) {

@@ -13,10 +13,10 @@
 namespace prism::launch {
 namespace {
 
-// Numbers of micro-batches to try, each fewer than the job's by whole rounds. A loop needs a round
-// in every stage with one alike on both sides; the first micro-batches fill the pipeline, and the
-// passes of the first and the last one are not like those of others. Most schedules have that in
-// the first length; those that put off weight gradients settle later.
+// Numbers of micro-batches to try, each smaller than the job's by whole rounds. A loop needs, in
+// every stage, a round with an equal one on both sides; the first micro-batches fill the pipeline,
+// and the passes of the first and the last one differ from the others. For most schedules the first
+// length suffices; those that defer weight gradients settle later.
 std::vector<int64_t> LengthsOf(const graph::JobSpec& job) {
   const int64_t pp = job.parallel.pp;
   const int64_t round = slicer::MicrobatchesOfRound(job.parallel);
@@ -75,7 +75,7 @@ class Replayer {
   }
 
  private:
-  // Nothing where the job cannot be run by phrases, or more rounds cannot be told from it.
+  // Null if the job cannot be run by phrases, or its rounds cannot be extrapolated.
   Result<std::optional<JobReplay>> ByPhrases(const graph::JobSpec& job, int64_t more_rounds) const {
     PlanCache::Entry& cache = cache_->For(job, style_);
     PRISM_ASSIGN_OR_RETURN(const graph::PhrasedJob phrased,

@@ -40,7 +40,7 @@ Result<std::vector<SweepPoint>> Sweep(const PlanEvaluator& evaluator,
                                       const SearchOptions& options,
                                       const Variation& variation,
                                       MpiSession& session) {
-  // A value that cannot be used is told before anything is searched.
+  // A value that cannot be used is reported before anything is searched.
   std::vector<PlanEvaluator> varied;
   for (int step = 0; step < variation.steps; ++step) {
     PRISM_ASSIGN_OR_RETURN(PlanEvaluator at_value,

@@ -13,8 +13,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kMaxDepth = 64;
 
-// What an element of a list is called: a warning by its code, an assumption by what it is of ("a =
-// 3": "a") or by all of its text, others by their place. So that one more moves no other.
+// The name of a list element: the code of a warning, the subject of an assumption ("a = 3": "a") or
+// its whole text, the index of others. So an added element does not rename the others.
 std::string ElementName(const Json& element, size_t index) {
   if (element.is_object() && element.contains("code") && element["code"].is_string()) {
     return element["code"].get<std::string>();
@@ -26,7 +26,7 @@ std::string ElementName(const Json& element, size_t index) {
   return std::to_string(index);
 }
 
-// Whether the value nests no deeper than `depth`.
+// False if the value nests deeper than `depth`.
 bool Flatten(const Json& value, const std::string& path, int depth, std::vector<JsonLeaf>* leaves) {
   if (depth == 0) {
     return false;

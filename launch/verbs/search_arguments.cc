@@ -19,7 +19,7 @@ namespace {
 
 constexpr int64_t kMaxCount = int64_t{1} << 20;
 
-// Whole numbers with commas between them, each from `lowest` on.
+// Comma-separated whole numbers, each at least `lowest`.
 template <typename T>
 Status ReadList(const VerbArguments& arguments,
                 const char* flag,
@@ -103,7 +103,7 @@ Status ReadBound(const VerbArguments& arguments, const char* flag, std::optional
   return OkStatus();
 }
 
-// Two options that say the same differently.
+// Refuses two options that specify the same thing in different ways.
 Status RefuseBoth(const VerbArguments& arguments, const char* one, const char* other) {
   return arguments.Has(one) && arguments.Has(other)
              ? InvalidArgument(fmt::format("--{} and --{} exclude each other", one, other))
@@ -132,7 +132,8 @@ Result<SearchOptions> ReadSearchOptions(const VerbArguments& arguments) {
         "say what is given: --gpus N (or several, N,M), --budget USD, --gpu-hours H or --deadline "
         "DAYS");
   }
-  // What is given bounds one measure; unless the user says otherwise the other one is made small.
+  // A deadline or budget bounds one measure; unless the user says otherwise the other one is
+  // minimised.
   std::string objective = options.deadline_days.has_value() ? "cost" : "time";
   PRISM_RETURN_IF_ERROR(arguments.ReadChoice("objective", {"time", "cost", "energy"}, &objective));
   options.objective = objective == "time"   ? Objective::kTime

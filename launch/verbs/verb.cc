@@ -30,7 +30,7 @@ Status WrongOperands(const VerbSpec& spec, size_t count) {
                                      spec.name));
 }
 
-// By what --help calls its value.
+// Judged by the name of its value in --help.
 bool NamesFile(const VerbOption& option) {
   const std::string& name = option.value_name;
   return name.find("FILE") != name.npos || name.find("GRAPH") != name.npos;
@@ -41,7 +41,7 @@ std::string OptionLine(const VerbOption& option) {
                     option.default_text);
 }
 
-// Also of files that do not exist yet.
+// Works for files that do not exist yet, too.
 bool IsSameFile(const std::filesystem::path& a, const std::filesystem::path& b) {
   std::error_code ignored;
   return std::filesystem::equivalent(a, b, ignored) ||

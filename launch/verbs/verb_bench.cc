@@ -1,4 +1,4 @@
-// prism bench: one JSON object (or block of text) a case.
+// prism bench: one JSON object (or block of text) per case.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -137,7 +137,7 @@ Result<VerbOutput> RunSweep(const VerbArguments& arguments) {
   return output;
 }
 
-// Measured collectives: as RunAccuracy; without a table a sweep.
+// Measured collectives: as RunAccuracy; without a table, a sweep.
 Result<VerbOutput> RunCollectives(const VerbArguments& arguments) {
   if (arguments.operands().size() == 1) {
     return RunSweep(arguments);
@@ -242,7 +242,7 @@ Result<VerbOutput> RunReplay(const VerbArguments& arguments) {
 struct Bench {
   const char* name;
   size_t operands;                   // after its name, at most
-  std::vector<std::string> options;  // that have a meaning for it
+  std::vector<std::string> options;  // that apply to it
   Result<VerbOutput> (*run)(const VerbArguments& arguments);
 };
 
@@ -264,7 +264,7 @@ const std::vector<Bench>& Benches() {
   return benches;
 }
 
-// Names of the benches for which the option has a meaning.
+// Names of the benches to which the option applies.
 std::vector<std::string> BenchesWith(std::string_view flag) {
   std::vector<std::string> names;
   for (const Bench& bench : Benches()) {
@@ -286,7 +286,7 @@ Status UnknownBench(const std::string& name) {
                                      fmt::join(known, ", ")));
 }
 
-// What a bench has no meaning for would be ignored in silence.
+// Refuses options that do not apply to the bench and would be silently ignored.
 Status CheckArguments(const VerbArguments& arguments, const Bench& bench) {
   std::vector<std::string> meaningless;
   for (const VerbOption& option : BenchVerb().spec.options) {
@@ -296,7 +296,7 @@ Status CheckArguments(const VerbArguments& arguments, const Bench& bench) {
   }
   PRISM_RETURN_IF_ERROR(RefuseOptions(arguments, meaningless));
   const std::vector<std::string>& operands = arguments.operands();
-  // The file that replay takes is that of its --export.
+  // The only file operand of replay is that of its --export.
   const bool none = bench.name == std::string("replay") && !arguments.Has("export");
   const size_t most = none ? 0 : bench.operands;
   if (operands.size() > most + 1) {

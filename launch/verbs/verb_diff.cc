@@ -22,8 +22,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A value of summary.json that is not the same on both sides, as JSON writes it; nullopt where that
-// side has none.
+// A value of summary.json that differs between the sides, as written in JSON; nullopt if that side
+// has none.
 struct NumberDifference {
   std::string path;
   std::optional<std::string> left;
@@ -52,7 +52,7 @@ NumberDifference Compare(const JsonLeaf& left, const JsonLeaf& right) {
   return difference;
 }
 
-// In the order of the left side, then what only the right side has.
+// In the order of the left side, followed by what only the right side has.
 std::vector<NumberDifference> CompareSummaries(const std::vector<JsonLeaf>& left,
                                                const std::vector<JsonLeaf>& right) {
   std::map<std::string, const JsonLeaf*> right_by_path;
@@ -79,7 +79,7 @@ std::vector<NumberDifference> CompareSummaries(const std::vector<JsonLeaf>& left
   return differences;
 }
 
-// How many differ; of a program the place says it.
+// How many differ; for a program the place already says so.
 std::string CountText(const graph::Difference& difference) {
   if (difference.kind == graph::DifferenceKind::kProgram || difference.count == 1) {
     return {};

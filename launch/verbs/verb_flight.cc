@@ -1,4 +1,4 @@
-// prism flight: a flight recorder's dump beside what the graph has the rank and its peers do.
+// prism flight: compares a flight recorder's dump with what the rank and its peers do in the graph.
 #include <algorithm>
 #include <filesystem>
 #include <limits>
@@ -24,7 +24,7 @@
 namespace prism::launch {
 namespace {
 
-// A dump a peer is written; those of more have to be asked for.
+// Up to this number, a dump is written for every peer; beyond it they have to be requested.
 constexpr size_t kDefaultPeers = 64;
 
 // What is known of a dump.
@@ -35,7 +35,7 @@ struct View {
   FlightDump dump;
   FlightMatch match;
   std::vector<Rank> written = {};  // peers
-  size_t left_out = 0;             // peers of the expected call whose dumps nobody asked for
+  size_t left_out = 0;             // peers of the expected call whose dumps were not requested
 
   [[nodiscard]] bool departs() const { return match.end() < match.did.size(); }
   [[nodiscard]] const FlightEntry& departing() const {
@@ -127,7 +127,7 @@ std::string Json(const View& view) {
   return text + "\n";
 }
 
-// torchfrtrace takes the digits at the end of a file's name for the rank.
+// torchfrtrace reads the digits at the end of a file's name as the rank.
 std::string PrefixOf(const std::string& path) {
   std::string name = std::filesystem::path(path).filename();
   const size_t last = name.find_last_not_of("0123456789");
@@ -162,7 +162,7 @@ Status ChooseRanksToWrite(const VerbArguments& arguments, View* view) {
   return OkStatus();
 }
 
-// What is there may be the dump that a rank itself wrote.
+// An existing file may be the dump that a rank itself wrote.
 Status RefuseOverwriting(const std::string& path, const std::string& bytes) {
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) {

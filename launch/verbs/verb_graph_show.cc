@@ -68,7 +68,7 @@ std::vector<uint32_t> Numbers(const std::vector<Rank>& ranks) {
 }
 
 std::string CommunicatorsText(const graph::Graph& graph) {
-  constexpr size_t kShown = 12;  // those of an imported file may be thousands
+  constexpr size_t kShown = 12;  // an imported file may have thousands
   std::vector<std::string> families;
   for (const auto& [family, count] : CountCommunicators(graph)) {
     families.push_back(fmt::format("{} × {} of {} ranks", FormatCount(count),

@@ -31,7 +31,7 @@ namespace {
 using slicer::ImportOptions;
 using slicer::ImportResult;
 
-// What the command line says beside the files.
+// What the command line says besides the files.
 struct Settings {
   ImportOptions options;
   std::string groups;         // a file
@@ -43,7 +43,7 @@ struct Format {
   const char* name;
   size_t max_files;
   Result<ImportResult> (*read)(std::vector<std::string> files, const Settings& settings);
-  std::vector<std::string> flags;  // that have a meaning for it
+  std::vector<std::string> flags;  // that apply to it
 };
 
 constexpr size_t kManyFiles = 1 << 20;
@@ -124,7 +124,7 @@ std::string ResultJson(const ImportResult& result, const std::string& out) {
   return text + "\n";
 }
 
-// ASTRA-sim's or SimAI's: who is next to whom, and how fast.
+// An ASTRA-sim or SimAI network file: its shape and speed.
 Status ReadNetwork(const std::string& path, Settings* settings) {
   PRISM_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   PRISM_ASSIGN_OR_RETURN(const slicer::AstraNetwork network,
@@ -156,7 +156,7 @@ Result<Settings> ReadSettings(const VerbArguments& arguments, const Format& form
   return settings;
 }
 
-// The files that are named: of a prefix those of all ranks.
+// The named files; for a prefix, those of all ranks.
 Result<std::vector<std::string>> FilesOf(const VerbArguments& arguments, const Format& format) {
   std::vector<std::string> files(arguments.operands().begin() + 1, arguments.operands().end());
   std::error_code ignored;
@@ -172,7 +172,7 @@ Result<std::vector<std::string>> FilesOf(const VerbArguments& arguments, const F
   return traces;
 }
 
-// What we export beside a set of traces is needed to read them again.
+// The groups file that we export beside a set of traces is needed to read them again.
 Status WithGroupsFile(const Status& status, const VerbArguments& arguments) {
   const std::string groups = arguments.operands()[1] + ".groups.json";
   std::error_code ignored;

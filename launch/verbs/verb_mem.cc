@@ -36,7 +36,7 @@ std::vector<graph::MemoryClass> LargestFirst(std::vector<graph::MemoryClass> cla
   return classes;
 }
 
-// What of a rank's device memory is shown.
+// Which part of a rank's device memory is shown.
 struct View {
   const graph::Graph& graph;
   Rank rank;
@@ -62,7 +62,8 @@ std::string ClassLines(const std::vector<graph::MemoryClass>& classes) {
   return text;
 }
 
-// A rank that was not recorded and is only like its role: how far recorded ones were from it.
+// For a rank that was not recorded and is only similar to its role: how far recorded ones were from
+// it.
 std::optional<replayer::PeakSpread> SpreadOf(const View& view) {
   if (view.source() != graph::RankSource::kLike) {
     return std::nullopt;

@@ -26,8 +26,8 @@
 namespace prism::launch {
 namespace {
 
-// Kernels that an edit names take a time computed on its cluster, where the varied number would not
-// be the one that counts.
+// Kernels that an edit names take a time computed on the edit's cluster, where the varied number
+// would not apply.
 Status RefuseNumberOfEdit(const EditFile& file, const std::string& key, double value) {
   if (file.edit.programs.empty() || !file.edit.cluster) {
     return OkStatus();
@@ -40,20 +40,20 @@ Status RefuseNumberOfEdit(const EditFile& file, const std::string& key, double v
                    "--vary: the edit states {} too, and kernels whose times follow from it", key));
 }
 
-// What is to be replayed, and what is asked of it. All outlive the request.
+// What is to be replayed, and what is asked about it. All references must outlive the request.
 struct ReplayRequest {
   const VerbArguments& arguments;
   const graph::LoadedGraph& loaded;
   const replayer::ReplayOptions& replay;
   const std::string& edit_file;  // the .toml of --edit; "" none
 
-  // "edit" stands for a .toml: another file of --edit holds perturbations, as --perturb does.
+  // "edit" means a .toml: any other --edit file contains perturbations, like --perturb.
   [[nodiscard]] bool Has(std::string_view flag) const {
     return flag == "edit" ? !edit_file.empty() : arguments.Has(flag);
   }
 };
 
-// The job, or what the edit makes of it, at each value of a number.
+// The job, edited if there is an edit, at each value of a number.
 Result<std::string> Vary(const ReplayRequest& request) {
   const VerbArguments& arguments = request.arguments;
   PRISM_ASSIGN_OR_RETURN(const Variation variation, ParseVariation(arguments.Text("vary")));
@@ -108,10 +108,10 @@ Result<std::string> FindGains(const ReplayRequest& request) {
 
 enum class FlowNetwork : uint8_t { kAllowed, kNeeded, kRefused };
 
-// What is printed in place of the summary and what explains it.
+// What is printed instead of the summary and its explanations.
 struct ReplayMode {
-  const char* flag;  // that asks for it, as ReplayRequest::Has takes it
-  const char* does;  // why nothing else can be asked for beside it
+  const char* flag;  // that requests it, as for ReplayRequest::Has
+  const char* does;  // why nothing else can be requested with it
   FlowNetwork flow;
   Result<std::string> (*run)(const ReplayRequest& request);
 };
@@ -127,7 +127,7 @@ std::string FlagText(std::string_view flag) {
   return fmt::format("--{}{}", flag, flag == "edit" ? " FILE.toml" : "");
 }
 
-// What the mode would ignore is refused.
+// Refuses what the mode would ignore.
 Status CheckMode(const ReplayMode& mode, const ReplayRequest& request) {
   std::vector<std::string_view> others = {"costs", "critical-path", "find-straggler"};
   for (const ReplayMode& other : kModes) {

@@ -31,7 +31,7 @@ struct FinishedRun {
   Options options;
 };
 
-// What the run warned of beside its graph, as if the graph held it.
+// Adds the run's warnings that are not in its graph, as if they were.
 Status AddWarnings(const fs::path& folder, graph::Graph* graph) {
   const std::string path = (folder / "summary.json").string();
   std::error_code ignored;

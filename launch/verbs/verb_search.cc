@@ -32,7 +32,7 @@ namespace {
 // A search that takes longer says how far it is.
 constexpr std::chrono::seconds kSilent(10);
 
-// Whether a plan that was given fits and keeps to the bounds.
+// Whether a given plan fits and satisfies the bounds.
 bool IsLeft(const EvaluatedPlan& plan) {
   return plan.fits && !plan.over_budget && !plan.over_deadline;
 }
@@ -147,7 +147,7 @@ Result<VerbOutput> RunJobs(const VerbArguments& arguments, SearchOptions options
   return output;
 }
 
-// --graph: exactly one plan, for which the search is asked, is written out.
+// --graph: exactly one plan, given to the search, is written out.
 Status CheckGraph(const VerbArguments& arguments, const SearchOptions& options) {
   if (!arguments.Has("graph")) {
     return OkStatus();
