@@ -1,4 +1,4 @@
-// libFuzzer target of the launcher's readers. Run: bin/config_fuzz -max_len=16384 CORPUS
+// libFuzzer target for the launcher's readers. Run: bin/config_fuzz -max_len=16384 CORPUS
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

@@ -28,7 +28,7 @@ TEST(ConfigFuzzCorpus, every_preset_is_read) {
   for (const launch::EmbeddedPreset& preset : launch::EmbeddedPresets()) {
     SCOPED_TRACE(preset.name);
     if (preset.kind == launch::PresetKind::kProfile) {
-      continue;  // no cluster by itself; read with those that build on it
+      continue;  // not a cluster by itself; read with those that build on it
     }
     const Status status = preset.kind == launch::PresetKind::kModel
                               ? launch::ParseModel(preset.text, "preset").status()

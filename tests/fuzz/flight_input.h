@@ -6,7 +6,7 @@
 namespace prism::testing {
 
 // Decodes one fuzz input and aborts when an invariant breaks: any input is a dump that survives
-// encoding and can be held against a graph, or kBadFile.
+// encoding and can be compared with a graph, or kBadFile.
 void TryFlightDump(std::string_view input);
 
 }  // namespace prism::testing

@@ -7,7 +7,7 @@ namespace prism::testing {
 
 // Decodes one fuzz input and aborts when an invariant breaks. Input that begins like a graph file
 // is one; any other is a list of chunks (kind: 1 byte, size: 2 bytes little-endian, payload) that
-// is framed with right hashes first, since no fuzzer guesses a hash.
+// is first framed with correct hashes, since no fuzzer guesses a hash.
 void TryGraphFile(std::string_view input);
 
 }  // namespace prism::testing

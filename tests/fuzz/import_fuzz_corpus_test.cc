@@ -33,7 +33,7 @@ TEST(ImportFuzzCorpus, every_beginning_of_an_input_is_handled) {
   }
 }
 
-// Bytes changed, left out or put in, as a fuzzer would at first.
+// Bytes changed, removed or inserted, as a fuzzer would do first.
 TEST(ImportFuzzCorpus, damaged_inputs_are_handled) {
   constexpr int kRounds = 200;
   constexpr int64_t kMaxChanges = 4;

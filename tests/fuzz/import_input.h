@@ -6,7 +6,7 @@
 namespace prism::testing {
 
 // The first line names a format, the rest is a file of it. Imports it and aborts when an invariant
-// breaks: a graph that does not validate, or an error that is none of the file's.
+// breaks: a graph that does not validate, or an error that is not the file's fault.
 void TryImport(std::string_view input);
 
 }  // namespace prism::testing

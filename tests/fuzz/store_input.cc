@@ -52,7 +52,7 @@ void CheckEqual(const Session& left, const Session& right) {
   }
 }
 
-// Two clients say the same thing in turn; then the first goes, and the second goes on.
+// Two clients send the same requests in turn; then the first leaves, and the second continues.
 void CarryOut(const std::vector<StoreRequest>& requests) {
   launch::AbsentAnswers answers({.world_size = 64, .ranks_per_node = 8, .present = 2});
   launch::StoreState state(&answers);

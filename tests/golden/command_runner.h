@@ -1,5 +1,5 @@
-// Runs shell commands as a user would: in a folder of their own, with our programs on the PATH and
-// nothing of ours in the environment.
+// Runs shell commands as a user would: in a separate folder, with our programs on the PATH and none
+// of our variables in the environment.
 #pragma once
 
 #include <string>
@@ -12,10 +12,10 @@ struct CommandOutput {
   std::string standard_error;
 };
 
-// A temporary folder in which commands run one after the other; gone with the object.
+// A temporary folder in which commands run one after the other; removed with the object.
 class CommandFolder {
  public:
-  // `path`: folders that are looked through before the machine's own, separated by colons.
+  // `path`: folders that are searched before the machine's own, separated by colons.
   explicit CommandFolder(const std::string& path);
   ~CommandFolder();
   CommandFolder(const CommandFolder&) = delete;
@@ -24,14 +24,14 @@ class CommandFolder {
   [[nodiscard]] CommandOutput Run(const std::string& command) const;
 
  private:
-  // The folder's name differs from run to run: FOLDER stands for it.
+  // Replaces the folder's name, which differs from run to run, by FOLDER.
   [[nodiscard]] std::string WithoutFolder(std::string text) const;
 
   std::string folder_;
   std::string path_;
 };
 
-// All of a file; "" when there is none.
+// The contents of a file; "" when there is none.
 std::string ReadWhole(const std::string& path);
 
 }  // namespace prism::testing

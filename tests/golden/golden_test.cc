@@ -1,4 +1,4 @@
-// Golden cases: commands with their expected exit code and output, one file a topic in
+// Golden cases: commands with their expected exit code and output, one file per topic in
 // tests/golden/cases. The commands of a file run one after the other in one fresh folder:
 //
 //   # What this file is about.
@@ -7,8 +7,8 @@
 //   stderr| prism: unknown verb 'serch'; ...
 //
 // Commands whose name begins with "make_graph" come from make_graph.cc. With PRISM_GOLDEN_UPDATE=1
-// in the environment the files are rewritten with what the commands do now; the change is then to
-// be read like code.
+// in the environment the files are rewritten with what the commands do now; review that change like
+// code.
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -37,7 +37,7 @@ std::vector<std::string> CaseFiles() {
   return files;
 }
 
-// Text with a word in front of each line. A last line without its end is marked.
+// Text with a prefix before each line. A last line without a newline is marked.
 std::string Prefixed(const std::string& prefix, const std::string& text) {
   std::string result;
   std::istringstream lines(text);
@@ -52,7 +52,7 @@ std::string Rendered(const std::string& command, const CommandOutput& output) {
          Prefixed("stdout|", output.standard_output) + Prefixed("stderr|", output.standard_error);
 }
 
-// What the file would say if every expectation were met: comments and commands as they are.
+// The file as it would be if every expectation were met, with comments and commands unchanged.
 std::string Replay(const std::string& text) {
   const CommandFolder folder(PRISM_GOLDEN_PATH);
   std::string result;

@@ -1,6 +1,6 @@
-// make_graph KIND FILE: writes a small synthetic graph for the golden cases, so that none is kept
-// as a binary. The cluster is the invented one of tests/support: presets may change their numbers
-// without changing these graphs.
+// make_graph KIND FILE: writes a small synthetic graph for the golden cases, so that none is stored
+// as a binary. The cluster is the invented one of tests/support, so that presets may change their
+// numbers without changing these graphs.
 //
 //   pipeline  16 ranks, tp 2, pp 4, dp 2
 //   slower    the same with longer backward passes and larger gradients
@@ -87,8 +87,8 @@ Result<graph::Graph> Make(const std::string& kind) {
   graph.ranks.source[0] = graph::RankSource::kSandbox;
   AddMemory(&graph);
   if (kind == "unmatched") {
-    // Stage 1 holds the ranks of a dp group by itself, so its shape must differ on one rank only:
-    // give the rank a role of its own.
+    // Stage 1 contains all ranks of a dp group, so its shape must differ on only one rank: give
+    // that rank a separate role.
     graph.roles.push_back(graph.roles[graph.ranks.role[4]]);
     graph.roles.back().name = "stage 1 odd";
     graph.roles.back().representative = Rank(5);

@@ -1,7 +1,7 @@
 // Every command that a README shows works: the lines of all ```sh blocks are run, in the order of
-// the file, in a folder where the graphs and runs that they name exist. Of whole runs, which record
-// real ranks, the dry run is made; of measuring scripts and of those that build the syntax is
-// checked. What neither fits stands in a table with the test that covers it.
+// the file, in a folder where the graphs and runs that they name exist. Complete runs, which record
+// real ranks, are only dry-run; scripts that measure or build are only syntax-checked. Commands for
+// which neither works are in a table with the test that covers them.
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
@@ -25,9 +25,9 @@ struct Covered {
 };
 
 constexpr Covered kCovered[] = {
-    // Any number of processes gives the same bytes, of which one is run here.
+    // Any number of processes gives the same bytes; here one is run.
     {"mpirun -n 4 prism search", "search_runs_test"},
-    // What a machine without a GPU takes with it, and the dry run; more than that needs a GPU.
+    // Collecting files, and the dry run, work without a GPU; the rest needs one.
     {"experiments/gpu/collect.sh", "gpu_experiments_test"},
     {"experiments/gpu/run_all.sh", "gpu_experiments_test"},
 };
@@ -47,7 +47,7 @@ bool IsWholeRun(const std::string& command) {
          !Has(command, "--print-config") && !Has(command, "--help") && !Has(command, "--version");
 }
 
-// What is run in place of a command that takes long.
+// What is run instead of a command that takes long.
 std::string Quick(const std::string& command) {
   const std::string python = ".venv/bin/python ";
   if (command.starts_with(python)) {
@@ -82,7 +82,7 @@ std::string CoveredBy(const std::string& command) {
   return {};
 }
 
-// A command as a reader would type it: without the comment behind it and the folder of the build.
+// A command as a reader would type it: without the comment after it and the build folder.
 std::string Typed(std::string command) {
   if (const size_t comment = command.find("  #"); comment != std::string::npos) {
     command.resize(comment);
@@ -185,7 +185,7 @@ TEST(Readme, commands_of_all_readmes_work) {
   EXPECT_GT(ran, 0) << "no README shows a command that could be run: is the search broken?";
 }
 
-// Cells of a table's row, trimmed; none where the line is no row.
+// Cells of a table's row, trimmed; none if the line is not a row.
 std::vector<std::string> CellsOf(const std::string& line) {
   std::vector<std::string> cells;
   if (!line.starts_with("| ")) {
@@ -251,7 +251,7 @@ TEST(Readme, errors_are_those_of_the_accuracy_page) {
   EXPECT_GT(rows, 5);
 }
 
-// The tests that stand for the expensive commands exist, and some README shows each command.
+// The tests that cover the expensive commands exist, and some README shows each command.
 TEST(Readme, covering_tests_exist) {
   std::string declared;
   for (const auto& entry : fs::recursive_directory_iterator(fs::path(PRISM_SOURCE_DIR) / "tests")) {

@@ -1,4 +1,4 @@
-// Columns that take less room hold what a vector would.
+// Compact columns hold the same as a vector.
 #include "graph/column.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 
 RC_GTEST_PROP(Column, sparse_rows_read_as_pushed, (uint64_t seed)) {
   Rng rng(seed, "sparse column");
-  const int64_t share = rng.UniformInt(1, 70);  // about one in that many rows has a value
+  const int64_t share = rng.UniformInt(1, 70);  // about one in this many rows has a value
   SparseColumn<uint32_t, kNoDep> column;
   std::vector<uint32_t> expected;
   for (int64_t rows = rng.UniformInt(1, 400); rows > 0; --rows) {

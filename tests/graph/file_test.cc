@@ -26,7 +26,7 @@ Graph SmallGraph() {
   return RandomGraph({.seed = 5, .base_ranks = 2, .copies = 2, .events = 40});
 }
 
-// Forward and backward of the layers of some micro-batches, as a stage of a pipeline issues them.
+// Forward and backward of the layers of a few micro-batches, as a pipeline stage issues them.
 Program PeriodicProgram(int micro_batches, int layers, int kernels_a_layer) {
   Program program;
   program.comm_slot_count = 1;
@@ -57,8 +57,8 @@ RC_GTEST_PROP(GraphFileProperty, decoding_gives_the_encoded_graph, (uint64_t see
   RC_ASSERT(EncodeGraph(*decoded) == bytes);
 }
 
-// Payloads with a few bytes changed but right hashes, as no disk but an attacker makes them: either
-// refused or a graph whose encoding is that graph again.
+// Payloads with a few bytes changed but correct hashes, as only an attacker makes them: either
+// refused, or a graph whose encoding decodes to that graph again.
 RC_GTEST_PROP(GraphFileProperty, changed_payloads_are_refused_or_consistent, (uint64_t seed)) {
   std::vector<testing::Chunk> chunks = testing::SplitGraphFile(EncodeGraph(SmallGraph()));
   Rng rng(seed, "mutation");
@@ -103,7 +103,7 @@ TEST(GraphFile, every_truncation_is_noticed) {
   EXPECT_FALSE(DecodeGraph(bytes + '\0', "memory").ok());
 }
 
-// A chunk that is whole but at the wrong place keeps its hash; order and index catch it.
+// An intact chunk in the wrong place keeps its hash; order and index catch it.
 TEST(GraphFile, missing_and_swapped_chunks_are_noticed) {
   const std::vector<testing::Chunk> chunks = testing::SplitGraphFile(EncodeGraph(SmallGraph()));
   for (size_t at = 0; at < chunks.size(); ++at) {

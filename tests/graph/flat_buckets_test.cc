@@ -20,7 +20,7 @@ TEST(FlatBuckets, are_full_at_forty_million_or_a_million_a_rank) {
 }
 
 // On two ranks shards of 128 elements make buckets multiples of 256. 600 + 500 fill the first of
-// 1,000 and take 1,280; 2,000 fills the second alone; 10 are left.
+// 1,000 and take 1,280; 2,000 fills the second by itself; 10 are left.
 TEST(FlatBuckets, end_with_the_parameter_that_fills_them) {
   FlatBuckets flat(StyleOfBuckets(1000, 0), 2);
   EXPECT_EQ(flat.Append(600).bucket, 0U);

@@ -92,7 +92,7 @@ TEST_F(Fragments, hash_sees_the_program_but_not_memory_or_identity) {
   EXPECT_NE(StructuralHash(other), hash);
 }
 
-// Two processes meet the same signatures in another order and number them differently.
+// Two processes meet the same signatures in different orders and number them differently.
 TEST_F(Fragments, hash_does_not_depend_on_numbering) {
   const uint64_t hash = StructuralHash(fragment_);
   Fragment other = fragment_;
@@ -116,8 +116,8 @@ TEST_F(Fragments, hash_does_not_depend_on_numbering) {
   EXPECT_NE(StructuralHash(other), hash);
 }
 
-// "step 7 of rank 3": programs name ranges after what tells ranks and steps apart, and one rank may
-// have a profiler that the others lack.
+// "step 7 of rank 3": programs name ranges after rank or step, and one rank may have a profiler
+// that the others lack.
 TEST_F(Fragments, hash_does_not_see_ranges) {
   const auto add_range = [](const std::string& name, Fragment* fragment) {
     fragment->strings.push_back(name);

@@ -1,4 +1,4 @@
-// Which ranks stand for the communicators of a stage (graph/job_groups.h).
+// Which ranks represent the communicators of a stage (graph/job_groups.h).
 #include "graph/job_groups.h"
 
 #include <set>

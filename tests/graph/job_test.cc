@@ -94,7 +94,7 @@ TEST(Job, flops_of_a_hand_counted_llama) {
   EXPECT_DOUBLE_EQ(ModelFlops(job), 3 * (2 * (32 + 16 + 96) + 8 + 2 * 64));
 }
 
-// Mixtral 8x7B: 46.7 billion parameters, of which a token passes 12.9 (arXiv 2401.04088, table 1).
+// Mixtral 8x7B: 46.7 billion parameters, of which a token uses 12.9 (arXiv 2401.04088, table 1).
 TEST(Job, counts_all_experts_as_parameters_and_the_chosen_ones_as_work) {
   JobSpec job;
   job.model.block = BlockKind::kLlama;
@@ -108,7 +108,7 @@ TEST(Job, counts_all_experts_as_parameters_and_the_chosen_ones_as_work) {
   job.global_batch_size = 1;
   job.seq_len = 1;
   EXPECT_NEAR(static_cast<double>(ModelParameters(job.model)) / 46.7e9, 1.0, 2e-3);
-  // Six FLOPs a weight that a token passes; the embedding is looked up, not multiplied.
+  // Six FLOPs per weight that a token uses; the embedding is looked up, not multiplied.
   const double embedding = 32000.0 * 4096.0;
   EXPECT_NEAR((ModelFlops(job) / 6 + embedding) / 12.9e9, 1.0, 2e-3);
 }
@@ -140,8 +140,8 @@ TEST(Job, a_window_leaves_every_second_layer_fewer_keys) {
   const double full = ModelFlops(job);
   job.model.sliding_window = 1024;
   EXPECT_EQ(ModelFlops(job), full);
-  // A window of 2 tokens: 1 key for the first query, 2 for the others, 2 - 2/1024 on average as
-  // halves are counted, against 512; 4 FLOPs a key forward, three times that in all.
+  // A window of 2 tokens: 1 key for the first query, 2 for the others, 2 - 2/1024 on average (the
+  // causal half is counted), against 512; 4 FLOPs per key forward, three times that in total.
   job.model.sliding_window = 2;
   EXPECT_NEAR(full - ModelFlops(job), 3 * 1024 * 4 * (512 - (2 - 2.0 / 1024)), 1e-3);
 }
@@ -218,8 +218,7 @@ TEST(Job, balanced_stages_count_the_head_as_layers) {
     const LayerRange range = LayersOfChunk(job, style, stage);
     return range.end - range.begin;
   };
-  // Shares of 2.5: a stage ends with the layer that fills it; the head stands alone behind the
-  // last.
+  // Shares of 2.5: a stage ends with the layer that fills it; the head is by itself after the last.
   EXPECT_EQ(layers(0), 3);
   EXPECT_EQ(layers(1), 2);
   EXPECT_EQ(layers(6), 1);

@@ -1,5 +1,5 @@
 // The worked numbers of NCCL's memory: 8 GPUs of an H100 node, 24 collective and 32 send/recv
-// channels, 32 a peer, 16 of NVLS, 2 MiB granules.
+// channels, 32 per peer, 16 of NVLS, 2 MiB granules.
 #include "graph/nccl_memory.h"
 
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ TEST(NcclMemory, four_a100_read_their_peers) {
   EXPECT_EQ(model.NvlsBytes(node), 0);
 }
 
-// One rank per node: all ring connections go over the network, 10 MiB each side and channel; send
+// One rank per node: all ring connections go over the network, 10 MiB per side and channel; send
 // and receive share 64 MiB per direction.
 TEST(NcclMemory, rings_of_one_rank_per_node_go_over_the_network) {
   const NcclMemoryModel model = Cluster(9);

@@ -28,8 +28,8 @@ TEST(Offload, states_come_ahead_of_their_update) {
   EXPECT_THAT(FetchesOf(update, 9), ElementsAre(ElementsAre(0, 1, 2), IsEmpty(), IsEmpty()));
 }
 
-// Forward of two layers, backward of both, then the same of the next micro-batch: what has not left
-// yet cannot come back.
+// Forward of two layers, backward of both, then the same for the next micro-batch: what was not
+// copied out yet cannot come back.
 TEST(Offload, activations_come_back_once_they_have_left) {
   const std::vector<PieceTouch> passes = {{1, false, true}, {0, false, true}, {0, true, false},
                                           {1, true, false}, {3, false, true}, {2, false, true},

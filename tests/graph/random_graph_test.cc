@@ -1,4 +1,4 @@
-// The generator of the property tests keeps its promise: what it draws can run.
+// The generator of the property tests keeps its promise: every graph that it draws can run.
 #include "tests/support/random_graph.h"
 
 #include <set>

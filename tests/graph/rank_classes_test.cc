@@ -58,14 +58,14 @@ TEST(RankClasses, roles_are_classes_numbered_by_lowest_member) {
   EXPECT_EQ(classes.class_of, (std::vector<uint32_t>{0, 1, 0, 1, 0, 1}));
 }
 
-// Rank 0 differs. Its tp partner 1 and its dp group's others (2, 4, 6) can tell; the partners of
-// those (3, 5, 7) are reached through them and have rank 1 in their dp group: {0}, {1}, {2, 4, 6},
-// {3, 5, 7}.
+// Rank 0 differs. Its tp partner 1 and the other members of its dp group (2, 4, 6) are affected;
+// the partners of those (3, 5, 7) are reached through them and have rank 1 in their dp group: {0},
+// {1}, {2, 4, 6}, {3, 5, 7}.
 TEST(RankClasses, a_distinguished_rank_splits_a_grid_into_four) {
   const RankClasses classes = Refine(Grid(8), {1});
   EXPECT_EQ(classes.class_of, (std::vector<uint32_t>{0, 1, 2, 3, 2, 3, 2, 3}));
   EXPECT_EQ(classes.size, (std::vector<uint32_t>{1, 1, 3, 3}));
-  // {0,1}; {2,3} and its like; dp of even ranks; dp of odd ranks.
+  // {0,1}; {2,3} and the other tp groups; dp of even ranks; dp of odd ranks.
   EXPECT_EQ(classes.comm_class_of, (std::vector<uint32_t>{0, 1, 1, 1, 2, 3}));
 }
 
@@ -74,7 +74,8 @@ TEST(RankClasses, a_distinguished_rank_reaches_all_of_a_ring) {
   EXPECT_EQ(Refine(Ring(64), {1}).representative.size(), 64U);
 }
 
-// A long chain takes as many rounds as it has classes; each may only cost what changes.
+// A long chain takes as many rounds as it has classes; the cost of each may only depend on what
+// changes.
 TEST(RankClasses, a_long_ring_is_split_in_linear_time) {
   EXPECT_EQ(Refine(Ring(100'000), {1}).representative.size(), 100'000U);
 }
@@ -87,7 +88,7 @@ TEST(RankClasses, a_communicator_colour_splits_its_members) {
   EXPECT_EQ(classes.class_of, (std::vector<uint32_t>{0, 0, 1, 1, 1, 1, 1, 1}));
 }
 
-// The ranks' peers name them back by different slots, so different ops meet.
+// The ranks' peers hold them in different slots, so different ops meet.
 TEST(RankClasses, the_slot_a_peer_sees_a_rank_by_counts) {
   PlantedGraph planted(4, true);
   planted.Peer(0, 1).Peer(0, 2).Peer(1, 0).Peer(1, 3).Peer(2, 3).Peer(2, 0).Peer(3, 2).Peer(3, 1);
@@ -116,7 +117,7 @@ Graph RandomGraph(uint32_t ranks) {
   return planted.Build();
 }
 
-// What one rank sees when its neighbours are named by class.
+// What one rank sees when its neighbours are identified by class.
 std::vector<std::multimap<uint32_t, uint32_t>> View(const Graph& graph,
                                                     const RankClasses& classes,
                                                     uint32_t rank) {

@@ -113,7 +113,7 @@ TEST(RankGrid, a_place_in_a_group_is_the_same_for_all_members) {
     EXPECT_EQ(grid.RankOf(self, grid.PlaceOf(Rank(9), group)), Rank(9));
     EXPECT_EQ(grid.PlaceOf(Rank(9), group), grid.PlaceOf(Rank(9), *grid.GroupOf(Rank(1), members)));
   }
-  // Seen from another group of the same family it is that group's member at the place.
+  // Seen from another group of the same family, it is that group's member at the same place.
   EXPECT_EQ(grid.RankOf(Rank(2), grid.PlaceOf(Rank(9), *grid.GroupOf(Rank(1), members))), Rank(10));
 }
 

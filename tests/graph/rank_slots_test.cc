@@ -18,7 +18,7 @@ TEST(RankSlots, a_communicator_is_found_in_the_slot_that_holds_it) {
   EXPECT_EQ(CommSlotOf(graph.ranks, Rank(1), CommId(1)), kNoSlot);
 }
 
-// Rank 0 has 2, 1; rank 1 has 2, 0; rank 2 has 1 alone; rank 3 has 1, who does not have it.
+// Rank 0 has 2, 1; rank 1 has 2, 0; rank 2 has only 1; rank 3 has 1, who does not have it.
 TEST(RankSlots, peers_are_found_where_they_hold_the_rank) {
   PlantedGraph planted(4);
   planted.Peer(0, 2).Peer(0, 1).Peer(1, 2).Peer(1, 0).Peer(2, 1).Peer(3, 1);

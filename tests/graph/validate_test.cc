@@ -205,7 +205,7 @@ TEST(Validate, what_is_out_of_range_is_named_and_stops_the_rest) {
   EXPECT_EQ(Rule(Validate(graph)), "slot_count");
   graph = Sound().Build();
   for (Role& role : graph.roles) {
-    role.program.collectives[1].bytes = -1;  // the members agree all the same
+    role.program.collectives[1].bytes = -1;  // the members still agree
   }
   EXPECT_EQ(Rule(Validate(graph)), "id_range");
 }

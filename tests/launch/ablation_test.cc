@@ -1,4 +1,4 @@
-// Effects taken away in turn: prism bench accuracy --without, --ablation.
+// Effects left out in turn: prism bench accuracy --without, --ablation.
 #include <cmath>
 #include <filesystem>
 #include <string>
@@ -18,7 +18,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Two runs of one model, made up: a node with full recomputation, and 16 of them.
+// Two invented runs of one model: one node with full recomputation, and 16 of them.
 std::string SmallTable() {
   const std::string path = ::testing::TempDir() + "ablation_table.csv";
   const std::string text =
@@ -55,7 +55,7 @@ TEST(Ablation, what_is_taken_away_no_longer_takes_time) {
                              "nvlink", "recompute", "dropout"}) {
     EXPECT_LT(FirstSeconds(table, effect), whole) << effect;
   }
-  // One node: nothing of the network.
+  // One node: no network.
   EXPECT_EQ(FirstSeconds(table, "hierarchical-rings"), whole);
   EXPECT_EQ(FirstSeconds(table, "data-parallelism"), whole);
   // A forward pass is a quarter of the work.

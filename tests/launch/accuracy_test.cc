@@ -45,8 +45,8 @@ TEST(CsvTable, damage_is_refused_with_its_line) {
   EXPECT_THAT(message(std::string_view("a,b\n\0,2\n", 8)), HasSubstr("not a text file"));
 }
 
-// The number of micro-batches says how many GPUs a replica has; the nearest run of the same model
-// and GPU, how it divides them.
+// The number of micro-batches determines how many GPUs a replica has; the nearest run of the same
+// model and GPU determines how they are divided.
 TEST(RowPlan, a_plan_that_is_not_printed_is_that_of_the_nearest_run) {
   const Result<CsvTable> csv = CsvTable::Parse(
       "id,source_key,framework,model,layers,hidden,heads,vocab,seq_len,tp,pp,cp,num_gpus,"
@@ -164,7 +164,7 @@ TEST(RowPlan, releases_of_megatron_core_up_to_24_07_run_flash_attention) {
   }
 }
 
-// What it says nothing of is as in the runs of SC21 and Korthikanti et al.
+// What it does not state is as in the runs of SC21 and Korthikanti et al.
 TEST(RowPlan, megatron_lms_own_runs_take_a_step_at_once_and_interleave_little) {
   auto fields = Gpt175B();
   Set(&fields, "framework", "Megatron-Core");
@@ -183,7 +183,7 @@ TEST(RowPlan, megatron_lms_own_runs_take_a_step_at_once_and_interleave_little) {
   EXPECT_EQ(PlanRow(OneRow(fields).row()).job.microbatches(), 1);
 }
 
-// Stages share layers evenly, so a rounded number of parameters (here of 73.5 layers) says which.
+// Stages share layers evenly, so a rounded number of parameters (here 73.5 layers) determines it.
 TEST(RowPlan, layers_from_parameters_are_a_multiple_of_the_stages) {
   auto fields = Gpt175B();
   Set(&fields, "layers", "");
@@ -200,7 +200,7 @@ TEST(RowPlan, layers_from_parameters_are_a_multiple_of_the_stages) {
   EXPECT_EQ(PlanRow(OneRow(fields).row()).job.model.layers, 27);
 }
 
-// Eight layers of a wide model by themselves, with fewer heads, tell nothing of the whole.
+// Eight layers of a wide model with fewer heads say nothing about the whole model.
 TEST(RowPlan, heads_come_from_runs_of_about_as_many_parameters) {
   const auto heads = [](const char* billions) {
     const Result<CsvTable> csv = CsvTable::Parse(
@@ -311,7 +311,7 @@ TEST(RowPlan, a_count_of_0_says_as_little_as_an_empty_field) {
   }
 }
 
-// Run 1 prints tp and no ep, as the run in question does; run 2 tells.
+// Run 1 prints tp but no ep, like the run in question; run 2 prints ep.
 TEST(RowPlan, experts_are_divided_as_in_the_nearest_run_that_says_how) {
   const Result<CsvTable> csv = CsvTable::Parse(
       "id,source_key,framework,model,layers,hidden,heads,vocab,seq_len,experts,moe_topk,moe_ffn,"

@@ -1,5 +1,5 @@
-// Rows that state Megatron-LM's arguments: what their shapes, states and workspaces make of them;
-// and tables that lack columns.
+// Rows that state Megatron-LM's arguments: the shapes, states and workspaces that follow; and
+// tables that lack columns.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -17,7 +17,7 @@ namespace {
 using ::testing::Contains;
 using ::testing::HasSubstr;
 
-// Of Megatron-LM's own tests.
+// A row of Megatron-LM's own tests.
 Fields Tested(const std::string& arguments) {
   Fields fields = Gpt175B();
   Set(&fields, "framework", "Megatron-LM / Megatron-Core CI");
@@ -62,7 +62,7 @@ TEST(ArgumentRows, arguments_give_widths_groups_and_padding) {
   EXPECT_EQ(ModelOf(Tested("")).kv_heads, 96);
 }
 
-// What a column leaves open, and what is the program's default where neither says.
+// What a column leaves open, and the program's default if neither column nor arguments say.
 TEST(ArgumentRows, arguments_stand_in_for_columns) {
   Fields fields = Tested(
       "num-experts=8;moe-ffn-hidden-size=1024;ffn-hidden-size=4096;swiglu;"
@@ -142,7 +142,7 @@ TEST(ArgumentRows, unfused_activations_of_experts_are_kept) {
   EXPECT_NEAR(BytesOf(fields) - fused, layers * each, 0.02 * layers * each);
 }
 
-// Latent attention has such norms anyway, of what is compressed.
+// Latent attention has such norms anyway, for what is compressed.
 TEST(ArgumentRows, norms_of_queries_and_keys_keep_what_goes_into_them) {
   const auto bytes = [](const std::string& arguments) { return BytesOf(Tested(arguments)); };
   const double layers = 12;
@@ -214,7 +214,7 @@ TEST(ArgumentRows, a_gpu_that_is_not_named_is_one_of_the_softwares_time) {
   EXPECT_EQ(PlanRow(OneRow(fields).row()).cluster.gpu, "gpus/a100-40");
 }
 
-// Without the column the name of the table is what ids begin with.
+// Without the column, the table's name is the prefix of the ids.
 TEST(ArgumentRows, the_source_is_told_by_ids_as_well) {
   Fields fields = Gpt175B();
   Set(&fields, "source_key", "");

@@ -1,4 +1,4 @@
-// Sandbox ranks in virtual time, without processes: what workers would say goes in by hand.
+// Sandbox ranks in virtual time, without processes: the messages of workers are fed in by hand.
 #include "launch/emulation/coordinator.h"
 
 #include <string>
@@ -20,7 +20,7 @@ using testing::Record;
 using testing::Sync;
 using testing::TinyOp;
 
-// Both ranks: a kernel (100 and 300 ns), a collective of 50 ns of both, a wait for everything.
+// Both ranks: a kernel (100 and 300 ns), a collective of 50 ns, a wait for everything.
 graph::Graph TwoRanks() {
   return testing::TinyGraph({{Kernel(0, 100), Collective(0, 0, 50), Record(0), Sync()},
                              {Kernel(0, 300), Collective(0, 0, 50), Record(0), Sync()}});
@@ -125,7 +125,7 @@ TEST(Coordinator, what_comes_behind_an_iteration_is_told_as_of_that_one) {
   EXPECT_THAT(coordinator.departure(), HasSubstr("the end of the iteration"));
 }
 
-// One poll of a loop, of an event whose end a worker could as well have known.
+// One poll of a loop, for an event whose end a worker could have known as well.
 TEST(Coordinator, a_poll_in_a_loop_passes_the_same_time_whoever_answers_it) {
   const graph::Graph graph = TwoRanks();
   Coordinator coordinator = Make(graph, {Rank(0)});
@@ -142,7 +142,7 @@ TEST(Coordinator, a_poll_in_a_loop_passes_the_same_time_whoever_answers_it) {
   EXPECT_EQ(coordinator.extra_host_ns(), 70);
 }
 
-// From the first of three iterations (350 ns each) to what is recorded behind the last.
+// From the first of three iterations (350 ns each) to what is recorded after the last.
 TEST(Coordinator, time_between_events_may_span_iterations_and_end_behind_them) {
   const graph::Graph graph = TwoRanks();
   Coordinator coordinator = Make(graph, {Rank(0)}, 3);

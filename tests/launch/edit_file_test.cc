@@ -1,4 +1,5 @@
-// What --edit FILE.toml makes of a synthesised job: which kernels, how long, and what it assumes.
+// The effect of --edit FILE.toml on a synthesised job: which kernels, how long, and what it
+// assumes.
 #include "launch/edits/edit_file.h"
 
 #include <cmath>
@@ -108,7 +109,7 @@ TEST_F(EditFiles, other_tables_are_of_what_the_program_tables_make) {
   EXPECT_FALSE(Read("[[program]]\noptimizer = \"none\"\n").ok());
 }
 
-// The job's shape says what a layer keeps: one that recomputes keeps its input.
+// The job's shape determines what a layer keeps: one that recomputes keeps its input.
 TEST_F(EditFiles, a_described_job_says_how_large_activations_are) {
   const auto bytes = [](const EditFile& file) { return file.assumptions.back(); };
   const Result<EditFile> kept = Read("[[program]]\noffload = \"activations\"\n");

@@ -1,5 +1,5 @@
-// The error tables of experiments/accuracy are what the command says today. After a change of costs
-// or parameters experiments/pages/make_pages.py writes them anew.
+// The error tables of experiments/accuracy are what the command prints now. After a change of costs
+// or parameters experiments/pages/make_pages.py rewrites them.
 #include <filesystem>
 #include <string>
 
@@ -50,7 +50,7 @@ TEST_P(ErrorTable, is_what_the_command_writes) {
   }
 }
 
-// All but the two largest, which take longer than the others together.
+// All but the two largest, which take longer than all others together.
 INSTANTIATE_TEST_SUITE_P(Tables,
                          ErrorTable,
                          ::testing::Values("bloom_a100_topology",

@@ -1,5 +1,5 @@
 // Process groups for ranks that are threads of one process, on host memory: the exchange code that
-// the NCCL stand-in uses between sandbox processes, behind libtorch's Backend.
+// the NCCL replacement uses between sandbox processes, as a libtorch Backend.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace prism::launch {
 
-// Finished when it is made: calls of the backend block.
+// Finished when created: calls of the backend block.
 class FinishedWork : public c10d::Work {
  public:
   bool isCompleted() override { return true; }

@@ -1,4 +1,4 @@
-// Routes of tokens to experts against the rule spelled out token by token, gradients included.
+// Routing of tokens to experts against the rule written out token by token, gradients included.
 #include "launch/workload/expert_routing.h"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ std::vector<int64_t> Largest(const std::vector<double>& values, int64_t count) {
   return indices;
 }
 
-// What a token that expert e takes becomes: e + 1 times itself.
+// Expert e multiplies a token by e + 1.
 struct Expected {
   at::Tensor output;
   int64_t taken = 0;
@@ -94,7 +94,7 @@ TEST(ExpertRouting, equals_the_rule_token_by_token) {
   const at::Tensor reference_logits = Leaf(logits);
   const at::Tensor reference_tokens = Leaf(tokens);
   const Expected expected = Reference(reference_logits, reference_tokens);
-  // Some tokens are dropped, and some rows have none: both are what this is about.
+  // Some tokens are dropped, and some rows have none: both cases are tested here.
   EXPECT_LT(expected.taken, kTokens * kMoe.topk);
   torch::autograd::backward({expected.output}, {output_grad});
 

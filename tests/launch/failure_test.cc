@@ -1,5 +1,5 @@
 // Every way in which a run can fail ends it with the right code, a note of what happened, and
-// nothing left behind: no process, no half result.
+// nothing left behind: no process, no partial result.
 #include <signal.h>
 #include <sys/mount.h>
 #include <time.h>
@@ -24,7 +24,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr double kLongSeconds = 180;  // for what takes a few on an idle machine
+constexpr double kLongSeconds = 180;  // for what takes a few seconds on an idle machine
 
 void SleepSeconds(double seconds) {
   const auto nanoseconds = static_cast<long>(seconds * 1e9);
@@ -50,7 +50,7 @@ pid_t FindDescendant(const std::string& name, size_t index = 0) {
   return -1;
 }
 
-// Killed processes take a moment to go, a longer one on a busy machine.
+// Killed processes take a moment to disappear, longer on a busy machine.
 bool AllGo() {
   for (int turn = 0; turn < static_cast<int>(kLongSeconds * 100); ++turn) {
     if (Descendants().empty()) {
@@ -145,7 +145,7 @@ TEST_P(FailureBySignal, ends_the_run_in_order_at_any_time) {
     const Finished run = running.Wait(kLongSeconds);
     EXPECT_TRUE(AllGo()) << ended;
     EXPECT_FALSE(HasPartialOutput(folder_ / name)) << ended;
-    if (run.code == 0) {  // the machine is less busy than it was: the same point once more, earlier
+    if (run.code == 0) {  // the machine is less busy than before: try the same point again, earlier
       EXPECT_TRUE(Exists(folder_ / (name + "/run.json"))) << ended;
       seconds *= 0.8;
       continue;
@@ -180,7 +180,7 @@ TEST_F(Failure, full_disk_ends_the_run_and_leaves_the_note) {
   EXPECT_EQ(umount(disk.c_str()), 0);
 }
 
-// A copy of the program in a folder that lacks what belongs beside it.
+// A copy of the program in a folder without the files that belong beside it.
 class FailureWithoutParts : public Failure {
  protected:
   void SetUp() override {
@@ -242,7 +242,7 @@ TEST_F(Failure, program_without_output_is_said_to_have_none) {
   const Finished run =
       RunCommand({PRISM_EMULATE, "--target-gpus", "2", "--out", folder_ / "out", "--", "false"});
   EXPECT_EQ(run.code, 1) << run.output;
-  // Of rank 0 or 1: both are recorded side by side.
+  // Of rank 0 or 1: both are recorded at the same time.
   EXPECT_THAT(run.output, HasSubstr(" left with exit code 1; it printed nothing\n"));
   ExpectOnlyFailure("out", "it printed nothing");
 }

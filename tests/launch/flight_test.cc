@@ -23,7 +23,7 @@ using ::testing::HasSubstr;
 using testing::Send;
 using testing::TinyGraph;
 
-// Two ranks; all_reduces are of 1024 floats.
+// Two ranks; all_reduces have 1024 floats.
 graph::Graph JobOf(const std::vector<std::vector<testing::TinyOp>>& ranks) {
   graph::Graph graph = TinyGraph(ranks);
   for (graph::Role& role : graph.roles) {
@@ -68,7 +68,7 @@ FlightDump Dump(const std::vector<std::string>& names, int64_t elements = 1024) 
 constexpr const char* kSum = "nccl:all_reduce";
 constexpr const char* kSend = "nccl:send 0->1";
 
-// Dumps that other ranks wrote lie beside the one that is looked at.
+// Dumps that other ranks wrote are beside the one that is examined.
 TEST(Flight, writes_over_no_dump_of_another_rank) {
   const std::string folder = ::testing::TempDir();
   const std::string graph = folder + "job.prism";
@@ -132,7 +132,7 @@ graph::Graph Exchanging() {
   return JobOf({{exchange, Collective(0, 0, 1000), Collective(0, 0, 1000)}, {}});
 }
 
-// What is left of a group, the send of which is overwritten, is like no call.
+// The rest of a group whose send was overwritten matches no call.
 TEST(Flight, overwritten_dump_begins_inside_a_group) {
   FlightDump dump = Dump({"nccl:recv 0<-1", "nccl:coalesced", kSum, kSum});
   const Result<FlightMatch> match = MatchDump(Exchanging(), Rank(0), dump);
@@ -143,7 +143,7 @@ TEST(Flight, overwritten_dump_begins_inside_a_group) {
   EXPECT_EQ(match->expected().op, 0U);  // the exchange
 }
 
-// Of four all_reduces in a row the dump has the last two that were asked for.
+// Of four consecutive all_reduces the dump has the last two.
 TEST(Flight, counts_the_places_that_match_as_well) {
   const testing::TinyOp sum = Collective(0, 0, 1000);
   const graph::Graph job = JobOf({{sum, sum, sum, sum, Send(1, 1, 500, 4096)}, {}});
@@ -168,7 +168,7 @@ TEST(Flight, counts_calls_that_it_does_not_know) {
             (std::map<std::string, int64_t>{{"gloo:send", 2}, {"nccl:allreduce_sparse", 1}}));
 }
 
-// What is left out or open is said, in both forms.
+// What is left out or open is reported, in both forms.
 TEST(Flight, says_what_is_left_out_and_what_is_open) {
   const std::string folder = ::testing::TempDir();
   const testing::TinyOp sum = Collective(0, 0, 1000);

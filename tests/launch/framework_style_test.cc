@@ -1,4 +1,4 @@
-// Styles that a search keeps are those that published rows start from.
+// The styles of a search are those from which published rows start.
 #include "launch/search/framework_style.h"
 
 #include <gmock/gmock.h>
@@ -44,8 +44,7 @@ TEST(FrameworkStyle, is_that_of_published_rows_for_every_kind_of_job) {
   }
 }
 
-// As most recipes have it; the schedule that puts transfers beside compute needs interleaved
-// stages.
+// As in most recipes; the schedule that overlaps transfers with compute needs interleaved stages.
 TEST(FrameworkStyle, dispatches_to_experts_by_fused_kernels) {
   graph::JobSpec job;
   const FrameworkStyle style = *FrameworkStyle::Create("megatron-core", "bf16");
@@ -66,7 +65,7 @@ TEST(FrameworkStyle, selects_op_by_op_what_torchtitan_recomputes) {
   EXPECT_THAT(FrameworkStyle::Create("torchtitan", "bf16")->Assumptions(job), ::testing::Not(told));
 }
 
-// A stage of torchtitan's keeps what it gathered for all its micro-batches.
+// A stage of torchtitan keeps what it gathered for all its micro-batches.
 TEST(FrameworkStyle, has_each_plan_once) {
   SearchProblem problem = SmallProblem("torchtitan");
   EXPECT_THAT(WhyNoPlan(problem, *ParsePlan("pp=2,dp=8,zero=3")), HasSubstr("by another name"));

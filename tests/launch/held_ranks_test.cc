@@ -1,6 +1,6 @@
-// Sandbox ranks on GPUs with one virtual peer, all of the way: each rank is a thread with a stream
-// of the fake driver, holds of the real image's kernels, the service and the channel of its own;
-// worker and process 0 are this thread.
+// Sandbox ranks on GPUs with one virtual peer, end to end: each rank is a thread with a stream of
+// the fake driver, holds with the real image's kernels, and its own service and channel; worker and
+// process 0 are this thread.
 #include <dlfcn.h>
 #include <time.h>
 
@@ -31,7 +31,8 @@ using testing::Kernel;
 
 constexpr int kIterations = 3;
 constexpr int64_t kMs = 1'000'000;
-constexpr int64_t kVirtualKernelNs = 20 * kMs;  // of the virtual rank, the slowest by its graph
+constexpr int64_t kVirtualKernelNs = 20 * kMs;  // of the virtual rank, the slowest according to its
+                                                // graph
 constexpr int64_t kTransferNs = 2 * kMs;
 constexpr uint32_t kLane = 3;
 
@@ -49,7 +50,7 @@ void Sleep(int64_t duration_ns) {
 // The process of a rank: issues kernels and collectives without waiting in between.
 class HeldRank {
  public:
-  // `kernel_ns`: by iteration, what its kernels take.
+  // `kernel_ns`: by iteration, the time of its kernels.
   explicit HeldRank(std::vector<int64_t> kernel_ns)
       : consumer_(channel::Config{}),
         header_(channel::MapChannel(consumer_.descriptor())),
@@ -121,8 +122,8 @@ class HeldRank {
   std::thread service_;
 };
 
-// Ranks 0 and 1 run on GPUs, rank 2 is virtual. By the graph each of the first two computes for a
-// millisecond.
+// Ranks 0 and 1 run on GPUs, rank 2 is virtual. According to the graph each of the first two
+// computes for a millisecond.
 graph::Graph ThreeRanks() {
   const std::vector<testing::TinyOp> real = {Kernel(0, kMs), Collective(0, 0, kTransferNs)};
   return testing::TinyGraph(
@@ -164,7 +165,7 @@ class HeldRanksTest : public ::testing::Test {
     coordinator_->Take(&in);
   }
 
-  // False: nothing was there to do.
+  // False: there was nothing to do.
   bool Step() {
     bool busy = false;
     for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
@@ -230,7 +231,7 @@ TEST_F(HeldRanksTest, a_late_rank_delays_the_others) {
   Start({{kMs, kMs, kMs}, {kMs, kLateKernelNs, kMs}});
   const replayer::ReplayResult result = RunToEnd();
   EXPECT_GE(result.iteration_ns[1], kLateKernelNs + kTransferNs);
-  // Its peer on the other GPU stood at the collective for as long.
+  // Its peer on the other GPU was held at the collective for as long.
   EXPECT_GE(ends_[0][1] - ends_[0][0], kLateKernelNs);
 }
 

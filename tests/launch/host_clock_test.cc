@@ -10,7 +10,7 @@
 namespace prism::launch {
 namespace {
 
-// Where the host pauses before every second iteration, and takes twice as long for all else.
+// The host pauses before every second iteration, and takes twice as long for everything else.
 TEST(HostClock, shows_the_time_of_the_engine_at_every_op) {
   graph::Graph graph =
       testing::TinyGraph({{testing::Kernel(0, 100), testing::Gap(30), testing::Record(0)}});

@@ -101,10 +101,10 @@ TEST(JobResolution, experts_are_divided_inside_of_dp) {
   EXPECT_EQ(resolved->job.parallel.ep, 8);
   EXPECT_EQ(resolved->job.parallel.etp, resolved->job.parallel.tp);
   EXPECT_EQ(resolved->job.parallel.dp % 8, 0);
-  // The preset's ep, or as much of it as there are replicas.
+  // The preset's ep, or as much of it as the replicas allow.
   EXPECT_EQ(Resolve(mixtral({}))->job.parallel.ep, 8);
   EXPECT_EQ(Resolve(mixtral({"--tp", "4", "--pp", "4"}))->job.parallel.ep, 4);
-  // Without ep the states of all experts have to find room.
+  // Without ep the states of all experts have to fit.
   const Result<ResolvedJob> local = Resolve(mixtral({"--ep", "1"}));
   ASSERT_TRUE(local.ok()) << local.status().message();
   EXPECT_EQ(local->job.parallel.ep, 1);
@@ -161,7 +161,7 @@ TEST(JobResolution, a_program_is_named_by_its_script) {
   EXPECT_EQ(name({"env", "-u", "A", "--chdir=x", "B=1", "python3.12", "train.py"}), "train");
 }
 
-// What is not understood is said: a launcher behind it would start ranks of its own.
+// What is not understood is reported: a launcher after it would start its own ranks.
 TEST(JobResolution, a_command_that_is_not_understood_is_refused) {
   const auto refusal = [](std::vector<std::string> program) {
     const Result<ResolvedJob> resolved = ResolveProgram(std::move(program));

@@ -13,7 +13,7 @@
 namespace prism::launch {
 namespace {
 
-// Use at a time, of the jobs placed so far.
+// GPU use at a given time, by the jobs placed so far.
 int64_t UseAt(const std::vector<DeadlineJob>& jobs,
               const std::vector<std::optional<JobPlacement>>& placed,
               double time) {
@@ -26,7 +26,7 @@ int64_t UseAt(const std::vector<DeadlineJob>& jobs,
   return use;
 }
 
-// The first of all moments at which something starts or ends from which the job fits to its end.
+// The first moment at which something starts or ends and from which the job fits until its end.
 double FirstStart(const std::vector<DeadlineJob>& jobs,
                   const std::vector<std::optional<JobPlacement>>& placed,
                   const JobSpeed& speed,
@@ -77,7 +77,7 @@ struct Exhaustive {
   }
 };
 
-// Every order of the jobs with every choice of their numbers of GPUs, each as early as it can.
+// Every order of the jobs with every choice of their numbers of GPUs, each as early as possible.
 Exhaustive TryAll(const std::vector<DeadlineJob>& jobs, int64_t gpus) {
   Exhaustive all;
   std::vector<size_t> order(jobs.size());
@@ -149,7 +149,7 @@ TEST(ClusterSchedule, is_that_of_an_exhaustive_search) {
 }
 
 TEST(ClusterSchedule, a_job_waits_for_gpus_rather_than_miss_its_deadline) {
-  // Side by side on 8 GPUs each both would end on day 10; one after the other on all of them.
+  // Side by side on 8 GPUs each, both would end on day 10; one after the other on all 16 is better.
   const std::vector<DeadlineJob> jobs = {{6, {{8, 10, 80}, {16, 6, 96}}},
                                          {12, {{8, 10, 80}, {16, 6, 96}}}};
   const ClusterSchedule schedule = BestSchedule(jobs, 16, ScheduleObjective::kCost);
@@ -164,7 +164,7 @@ TEST(ClusterSchedule, says_by_how_much_deadlines_are_missed) {
   EXPECT_EQ(BestSchedule(jobs, 16, ScheduleObjective::kCost).late_days, 5);
 }
 
-// What costs the same in any order does not decide by how its sum is rounded.
+// Rounding of equal sums in different orders does not decide.
 TEST(ClusterSchedule, of_equal_costs_takes_the_shorter) {
   std::vector<DeadlineJob> jobs;
   for (const double hours : {35.9, 42.2, 9.9, 49.9}) {

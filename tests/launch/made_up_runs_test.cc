@@ -1,6 +1,6 @@
 // What prism bench accuracy predicts for runs that nobody has measured (made_up_runs.csv, beside
-// this file): a run of every framework, and pairs of runs of which it is clear which is the longer
-// one. Published tables are not needed.
+// this file): a run of every framework, and pairs of runs for which it is clear which is longer.
+// Published tables are not needed.
 #include <map>
 #include <string>
 
@@ -40,8 +40,8 @@ std::map<std::string, Prediction> Predictions() {
   return predictions;
 }
 
-// Faster than the GPU's matrix units no run can be; a tenth of their rate all of these frameworks
-// reach with 1.3 billion parameters on 16 GPUs.
+// No run can be faster than the GPU's matrix units; all of these frameworks reach a tenth of that
+// rate with 1.3 billion parameters on 16 GPUs.
 TEST(MadeUpRuns, of_every_framework_take_a_time_that_its_gpus_could) {
   const std::map<std::string, Prediction> predictions = Predictions();
   const Result<std::vector<RowPlan>> plans = PlanTables({kTable});
@@ -68,13 +68,13 @@ TEST(MadeUpRuns, that_differ_in_one_thing_take_longer_or_shorter_for_it) {
   const auto ratio = [&](const char* run, const char* other) {
     return predictions.at(run).seconds / predictions.at(other).seconds;
   };
-  // A forward pass more is a third more work; twice the batch nearly twice as much, as the
-  // pipeline's bubble and the optimizer stay.
+  // One more forward pass is a third more work; twice the batch is nearly twice as much, as the
+  // pipeline's bubble and the optimizer stay the same.
   EXPECT_NEAR(ratio("megatron_lm_recomputed", "megatron_lm"), 4.0 / 3, 0.1);
   EXPECT_GT(ratio("megatron_lm_twice_the_batch", "megatron_lm"), 1.7);
   EXPECT_LT(ratio("megatron_lm_twice_the_batch", "megatron_lm"), 2);
-  // Products of 8 bit and an H100's of 16 bit run faster than those of 16 bit and an A100's, but at
-  // most so much faster as their peaks are: twice and 3.2 times.
+  // 8-bit products run faster than 16-bit ones, and an H100 faster than an A100, but at most by the
+  // ratio of their peaks: twice and 3.2 times.
   EXPECT_LT(ratio("megatron_core_fp8", "megatron_core"), 1);
   EXPECT_GT(ratio("megatron_core_fp8", "megatron_core"), 0.5);
   EXPECT_GT(ratio("megatron_core_a100", "megatron_core"), 1.3);

@@ -1,4 +1,4 @@
-// Sandbox ranks on a real GPU, seen from process 0: arrivals by a GPU's timer go in by hand,
+// Sandbox ranks on a real GPU, seen from process 0: arrivals by a GPU's timer are fed in by hand,
 // deadlines by the same timer come out.
 #include "launch/emulation/measured_holds.h"
 
@@ -63,7 +63,7 @@ class MeasuredHoldsTest : public ::testing::Test {
 
 TEST_F(MeasuredHoldsTest, the_first_arrival_sets_the_clocks) {
   Start(1);
-  // By the graph it arrives at 100, its peer at 300; the transfer ends at 350.
+  // According to the graph it arrives at 100, its peer at 300; the transfer ends at 350.
   EXPECT_EQ(Arrive(1, 7000), 7250);
 }
 
@@ -81,7 +81,7 @@ TEST_F(MeasuredHoldsTest, a_rank_as_fast_as_its_graph_gives_the_times_of_the_gra
 TEST_F(MeasuredHoldsTest, a_late_rank_delays_its_peer_and_the_iteration_by_what_is_left_of_slack) {
   Start(1);
   EXPECT_EQ(Arrive(1, 0), 250);
-  // 1000 later than by the graph: virtual 1450, which is 800 behind the peer.
+  // 1000 later than in the graph: virtual 1450, which is 800 behind the peer.
   EXPECT_EQ(Arrive(3, 1350), 1400);
   EXPECT_EQ(Arrive(5, 1500), 1750);  // back in step: the peer arrives at 1800, end 1850
   coordinator_->RankLeft(Rank(0));
@@ -90,20 +90,20 @@ TEST_F(MeasuredHoldsTest, a_late_rank_delays_its_peer_and_the_iteration_by_what_
   EXPECT_EQ(result.iteration_ns[1], 350 + 800);
 }
 
-// The iteration begins with the collective: what was measured is its begin.
+// The iteration begins with the collective, so what was measured is its beginning.
 TEST_F(MeasuredHoldsTest, an_iteration_begins_when_the_rank_was_measured_to_arrive) {
   graph_ = testing::TinyGraph(
       {{Collective(0, 0, 50), Kernel(0, 100)}, {Collective(0, 0, 50), Kernel(0, 300)}});
   Start(1);
   EXPECT_EQ(Arrive(0, 0), 50);
-  EXPECT_EQ(Arrive(2, 1150), 1200);  // 1000 later than by the graph, 800 behind the peer
-  EXPECT_EQ(Arrive(4, 1240), 1550);  // 60 earlier than by the graph; the peer comes at 1500
+  EXPECT_EQ(Arrive(2, 1150), 1200);  // 1000 later than in the graph, 800 behind the peer
+  EXPECT_EQ(Arrive(4, 1240), 1550);  // 60 earlier than in the graph; the peer arrives at 1500
   coordinator_->RankLeft(Rank(0));
   coordinator_->Advance();
   ASSERT_TRUE(coordinator_->finished());
   const replayer::ReplayResult result = coordinator_->Summarise();
   EXPECT_EQ(result.iteration_ns[0], 1150);  // of this rank; of its peer 350
-  // The last one ends where the next would begin: a kernel behind the transfer.
+  // The last one ends where the next would begin: one kernel after the transfer.
   EXPECT_EQ(result.ranks[0].iteration_ns, 1550 + 100 - 1240);
 }
 
@@ -123,7 +123,7 @@ TEST_F(MeasuredHoldsTest, a_faster_gpu_arrives_earlier) {
     return std::pair{batch.holds[0].gpu_ns - kGpu, batch.holds[1].gpu_ns - kGpu};
   };
   EXPECT_EQ(arrive(1, 100, 300), std::pair(int64_t{350}, int64_t{350}));
-  // Both take 10 ns for what the graph gives 100 and 300.
+  // Both take 10 ns for what takes 100 and 300 in the graph.
   EXPECT_EQ(arrive(3, 360, 360), std::pair(int64_t{410}, int64_t{410}));
   EXPECT_EQ(arrive(5, 420, 420), std::pair(int64_t{470}, int64_t{470}));
   for (const Rank rank : {Rank(0), Rank(1)}) {

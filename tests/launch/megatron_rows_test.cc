@@ -1,4 +1,4 @@
-// What Megatron-LM's arguments make of published rows, and the peak memory of their ranks.
+// The effect of Megatron-LM's arguments on published rows, and the peak memory of their ranks.
 #include <string>
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ TEST(MegatronRows, peak_memory_is_predicted_or_the_reason_named) {
             "memory of experts and latent attention under nanotron is not modelled");
 }
 
-// The first stage holds the most micro-batches, the last none but its own.
+// The first stage holds the most micro-batches, the last only the current one.
 TEST(MegatronRows, peak_memory_is_that_of_the_rank_which_was_read) {
   auto fields = Gpt175B();
   Set(&fields, "peak_mem_gib", "60");
@@ -116,7 +116,7 @@ TEST(MegatronRows, arguments_give_groups_of_micro_batches_and_layers_of_the_ends
   Set(&fields, "mem_rank", "last rank");
   Set(&fields, "pp", "4");
   Set(&fields, "vpp", "3");
-  Set(&fields, "global_batch", "60");  // no multiple of the stages
+  Set(&fields, "global_batch", "60");  // not a multiple of the stages
   const auto bytes = [&](const char* extra) {
     Set(&fields, "extra", std::string("transformer_impl=;") + extra);
     return PlanRow(OneRow(fields).row()).predicted_bytes.value_or(0);
@@ -136,7 +136,7 @@ TEST(MegatronRows, arguments_give_groups_of_micro_batches_and_layers_of_the_ends
   EXPECT_EQ(bytes("num-distributed-optimizer-instances=4"), usual);
 }
 
-// What nvidia-smi saw of software that loaded all of its kernels at the start.
+// What nvidia-smi showed for software that loaded all of its kernels at the start.
 TEST(MegatronRows, early_software_loads_all_kernels_at_the_start) {
   auto fields = Gpt175B();
   Set(&fields, "peak_mem_gib", "60");
@@ -150,7 +150,7 @@ TEST(MegatronRows, early_software_loads_all_kernels_at_the_start) {
   EXPECT_GT(outside("Megatron-LM"), outside("Megatron-Core") + 300e6);
 }
 
-// Where neither GPUs nor replicas are told.
+// For rows that state neither GPUs nor replicas.
 TEST(MegatronRows, release_runs_have_eight_nodes) {
   auto fields = Gpt175B();
   Set(&fields, "num_gpus", "");

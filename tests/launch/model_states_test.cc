@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kVocabularyUnit = 128;  // Megatron pads the vocabulary to multiples of it
 
-// Elements of the whole model. GPT: 12 h² + 13 h a layer, positions, a last norm, tied words
+// Elements of the whole model. GPT: 12 h² + 13 h per layer, positions, a last norm, tied words
 // (arXiv 2104.04473, section 2); Llama: no biases, three matrices of the feed-forward network, keys
 // and values of few heads, words twice (arXiv 2407.21783, table 3).
 int64_t CountedByHand(const graph::ModelSpec& model, int64_t seq_len) {
@@ -57,7 +57,8 @@ TEST(ModelStates, of_every_preset_are_those_counted_by_hand) {
     }
     const int64_t elements = CountedByHand(job.model, job.seq_len);
     const int64_t gradient = graph::DataTypeBytes(graph::TrainingStyle{}.gradient_type);
-    // A master copy and two moments a bucket, and two tensors of scalars: the step, one a bucket.
+    // A master copy and two moments per bucket, and two tensors of scalars: the step, one per
+    // bucket.
     const int64_t buckets = (optimizer_tensors - 2) / 3;
     EXPECT_EQ(bytes["parameters"], 2 * elements);
     EXPECT_EQ(bytes["gradients"], gradient * elements);

@@ -1,4 +1,5 @@
-// A network file in place of a cluster's: what is written of a cluster is that cluster when read.
+// A network file instead of a cluster's network: a cluster that is written and read back is
+// unchanged.
 #include "launch/interchange/network_cluster.h"
 
 #include <string>
@@ -17,12 +18,12 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// A node and a network, rates in bytes a second, latencies in seconds.
+// A node and a network, rates in bytes per second, latencies in seconds.
 slicer::AstraNetwork Network(double rate, double latency) {
   return {{"Switch", "Switch"}, {8, 4}, {rate, rate / 4}, {0, latency}};
 }
 
-// The cluster, and as read from the network file that is written of it.
+// Compares the cluster with what is read from the network file written for it.
 void ExpectReadBack(const graph::ClusterSpec& cluster) {
   constexpr int64_t kBytes = 400'000'000;
   const auto ranks = static_cast<uint32_t>(4 * cluster.gpus_per_node);

@@ -114,7 +114,7 @@ TEST(Options, every_option_is_in_the_help_once) {
   }
 }
 
-// What --help shows in brackets and what an option is without being given are written down apart.
+// The default in --help and the value of an option that is not given are defined in two places.
 TEST(Options, default_texts_are_the_values_of_options_that_are_not_given) {
   const std::set<std::string> described = {"",
                                            "none",
@@ -143,7 +143,7 @@ TEST(Options, default_texts_are_the_values_of_options_that_are_not_given) {
     Options given = line->options;
     EXPECT_EQ(job(given), job(plain)) << flag;
     given.given.clear();
-    // Left open, so that a graph or a program may say otherwise; the job above has them.
+    // Left open, so that a graph or a program may set it; the job above has a value.
     given.cp.reset();
     given.ep.reset();
     given.sequence_parallel.reset();
@@ -179,7 +179,7 @@ TEST(Options, printed_config_gives_the_same_options_again) {
   EXPECT_EQ(ConfigText(again->options, job), text);
 }
 
-// A program may show another layout than the one that was asked for.
+// A program may have a different layout from the one that was asked for.
 TEST(Options, config_of_a_program_says_what_was_given) {
   const Result<CommandLine> line = ParseCommandLine(
       {"--target-gpus", "64", "--tp", "2", "--pp", "4", "--out", "x", "--", "python", "ddp.py"});

@@ -57,14 +57,14 @@ TEST_F(OutputFolders, appears_only_when_committed) {
   EXPECT_EQ(Names(), std::vector<std::string>{"out"});
 }
 
-// The name under which a process of this machine, of this number, has begun "out".
+// The temporary name of "out" for a process of this machine with this id.
 std::string PartialOf(OutputFolder* folder, pid_t process) {
   const std::string own = fs::path(folder->TemporaryPath("")).parent_path().filename().string();
   return own.substr(0, own.rfind('.') + 1) + std::to_string(process);
 }
 
-// A process that is killed before its report takes nothing away any more. The number of one of
-// another machine, or container, may be anybody's here.
+// A process that is killed before its report removes nothing any more. A process id from another
+// machine or container may belong to anything here.
 TEST_F(OutputFolders, only_what_killed_runs_of_this_machine_left_is_removed) {
   const pid_t gone = fork();
   if (gone == 0) {
@@ -87,7 +87,7 @@ TEST_F(OutputFolders, only_what_killed_runs_of_this_machine_left_is_removed) {
   EXPECT_EQ(Names().size(), 3U);
 }
 
-// Two runs that were given the same name before either had a result.
+// Two runs with the same folder, started before either had a result.
 TEST_F(OutputFolders, result_of_another_run_is_replaced_only_by_force) {
   for (const bool force : {false, true}) {
     Result<OutputFolder> late = OutputFolder::Create({Path("out"), false, force});
@@ -145,7 +145,7 @@ TEST_F(OutputFolders, folder_that_holds_an_input_is_not_replaced) {
   EXPECT_EQ(check("project/../project/train.py"), StatusCode::kInvalidArgument);
   EXPECT_EQ(check("project/config.toml"), StatusCode::kInvalidArgument);
   EXPECT_EQ(check("elsewhere/train.py"), StatusCode::kOk);
-  // Of an earlier run of ours, what the next one writes again.
+  // Files of an earlier run of ours, which the next one writes again.
   std::ofstream(Path("project/run.json")) << "{}";
   EXPECT_EQ(check("project/config.toml"), StatusCode::kOk);
   EXPECT_EQ(check("project/graph.prism"), StatusCode::kOk);

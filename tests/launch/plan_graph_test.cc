@@ -1,4 +1,5 @@
-// The graph of a plan: its replay takes what the search says, and its worst rank needs as much.
+// The graph of a plan: its replay takes the time that the search says, and its worst rank needs the
+// same memory.
 #include "launch/search/plan_graph.h"
 
 #include <cmath>

@@ -70,7 +70,7 @@ TEST(Presets, models_have_about_the_parameters_of_their_name) {
   EXPECT_NEAR(billions("gpt3-13b"), 13, 0.3);
   EXPECT_NEAR(billions("gpt3-175b"), 175, 1);
   EXPECT_NEAR(billions("mt-nlg-530b"), 530, 2);
-  EXPECT_NEAR(billions("megatron-1t"), 1008, 2);  // the table of its source says 1008
+  EXPECT_NEAR(billions("megatron-1t"), 1008, 2);  // its source's table says 1008
   EXPECT_NEAR(billions("llama3-8b"), 8.03, 0.02);
   EXPECT_NEAR(billions("llama3-70b"), 70.6, 0.2);
   EXPECT_NEAR(billions("llama3-405b"), 405.9, 1);

@@ -21,12 +21,12 @@
 namespace prism::launch {
 namespace {
 
-// The file that a data-loader worker of torch with that process id would pass a batch in.
+// The file in which a torch data-loader worker with that process id would pass a batch.
 std::string BatchOf(pid_t process) {
   return "/dev/shm/torch_" + std::to_string(process) + "_prism_test_0";
 }
 
-// Whoever looks for what a run has left behind must not find the guard.
+// A search for what a run has left behind must not find the guard.
 TEST(ProcessGroup, a_guard_is_gone_before_its_owner_ends_in_order) {
   const pid_t owner = fork();
   if (owner == 0) {
@@ -43,7 +43,7 @@ TEST(ProcessGroup, a_guard_is_gone_before_its_owner_ends_in_order) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-// Runs `sleep` in a session of its own with that variable in its environment.
+// Runs `sleep` in its own session with that variable in its environment.
 pid_t StartSleep(const std::string& variable) {
   const pid_t process = fork();
   if (process == 0) {
@@ -56,7 +56,8 @@ pid_t StartSleep(const std::string& variable) {
   return process;
 }
 
-// A process of the same number may have programs too, in a container whose processes are seen here.
+// A process with the same id, in a container whose processes are visible here, may have programs
+// too.
 TEST(ProcessGroup, a_guard_ends_the_programs_of_its_owner_alone) {
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   std::array<int, 2> ends = {-1, -1};
@@ -70,7 +71,7 @@ TEST(ProcessGroup, a_guard_ends_the_programs_of_its_owner_alone) {
     guard.Watch(started[0]);
     std::ofstream(BatchOf(started[0])) << "batch";
     const bool written = write(ends[1], started.data(), sizeof(started)) == sizeof(started);
-    // Gone before the guard looks, as a program whose parent has died is.
+    // Gone before the guard looks, like a program whose parent has died.
     kill(started[0], written ? SIGKILL : SIGTERM);
     waitpid(started[0], nullptr, 0);
     const pid_t child = StartSleep(std::string(kGuardVariable) + "=" + guard.mark());
@@ -131,7 +132,7 @@ TEST(ProcessGroup, kill_takes_names_of_shared_memory_along_that_nobody_else_has)
   const std::string own = "/prism_test_" + std::to_string(getpid());
   const std::string before = own + "_before";
   const std::string shared = own + "_shared";
-  const pid_t watcher = fork();  // NamedMemory() as of now, whatever other tests have begun
+  const pid_t watcher = fork();  // NamedMemory() as of now, whatever other tests have created
   if (watcher == 0) {
     Name(before);
     AdoptOrphans();
@@ -162,7 +163,7 @@ TEST(ProcessGroup, kill_takes_names_of_shared_memory_along_that_nobody_else_has)
   EXPECT_EQ(shm_unlink(shared.c_str()), 0) << "another has it";
 }
 
-// A child leaves behind what has a session of its own, and that a child in turn.
+// A child leaves behind a process with its own session, which has a child in turn.
 TEST(ProcessGroup, kill_orphans_ends_what_left_its_group) {
   const std::set<pid_t> others = AdoptOrphans();
   std::array<int, 2> ends = {-1, -1};

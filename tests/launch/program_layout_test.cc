@@ -19,14 +19,14 @@ TEST(AlikeFrom, odd_iterations_end_what_is_alike_and_are_not_the_first) {
     }
   };
   expect(1, 1, 3);
-  expect(4, 6, 3);  // another rank settles while rank 0 evaluates
+  expect(4, 6, 3);  // another rank becomes steady while rank 0 evaluates
   expect(7, 7, 2);
   expect(9, 0, 0);
   expect(12, 0, 0);
 }
 
-// A rank may be recorded anew when the graph has taken what was recorded before. All are recorded
-// as long as rank 0, which was looked at for longer than its memory was followed.
+// A rank may be recorded again after the graph has used its first recording. All are recorded for
+// as long as rank 0, which was observed for longer than its memory was tracked.
 TEST(RecordedSlice, keeps_how_long_rank_0_was_recorded) {
   RecordedSlice slice(3);
   EXPECT_EQ(slice.length().steps, 1);

@@ -31,8 +31,8 @@ TEST(ReplayRange, is_from_the_fast_to_the_slow_end) {
   EXPECT_EQ(range.high_ns, 110'000);
 }
 
-// The device is taken away from 195 to 245 us. That is in the second of three iterations as
-// computed and at the slow end, in the third at the fast end.
+// The device is taken away from 195 to 245 us. That falls into the second of three iterations as
+// computed and at the slow end, and into the third at the fast end.
 TEST(ReplayRange, its_low_end_is_below_the_high_one_whatever_falls_into_an_iteration) {
   replayer::ReplayOptions options;
   options.perturbations.push_back({.kind = replayer::PerturbationKind::kPeriodic,

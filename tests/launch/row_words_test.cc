@@ -1,4 +1,4 @@
-// What words of published rows mean, and what a row that says less or something odd is taken for.
+// The meaning of words in published rows, and how rows that say less or something odd are read.
 #include <string>
 
 #include <gmock/gmock.h>

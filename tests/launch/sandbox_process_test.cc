@@ -93,7 +93,7 @@ TEST(SandboxProcess, keeps_what_the_user_preloads) {
 }
 
 #ifdef PRISM_SHIM_LIBRARY
-// As helpers do that make a program a daemon.
+// As helpers that daemonise a program do.
 TEST(SandboxProcess, programs_of_one_that_has_closed_its_descriptors_run) {
   SandboxSpec spec;
   spec.config.version = channel::kProtocolVersion;

@@ -45,7 +45,7 @@ TEST(SearchOfExperts, knows_which_degrees_there_are) {
   EXPECT_THAT(WhyNoPlan(problem, *ParsePlan("dp=4,ep=8")), HasSubstr("ranks of a stage"));
   EXPECT_THAT(WhyNoPlan(problem, *ParsePlan("tp=2,dp=4,ep=8")),
               HasSubstr("need sequence parallelism"));
-  // A feed-forward that no layer has need not divide.
+  // A feed-forward size that no layer has need not be divisible.
   problem.model.ffn = 7;
   EXPECT_THAT(WhyNoPlan(problem, *ParsePlan("tp=2,sp=on")), HasSubstr("do not divide among tp"));
   problem.model.moe.dense_layers = 0;
@@ -97,7 +97,7 @@ TEST(SearchOfExperts, leaving_plans_out_never_changes_the_answer) {
 TEST(SearchOfExperts, floors_are_below_time_and_memory) {
   for (const char* framework : {"megatron-core", "torchtitan"}) {
     SearchProblem problem = ProblemOfExperts(framework);
-    // Layers whose feed-forward is wide, behind cheap ones.
+    // Layers with a wide feed-forward, after cheap ones.
     problem.model.ffn = 256;
     const PlanEvaluator evaluator = EvaluatorOf(problem);
     PlanChoices choices;
@@ -111,7 +111,7 @@ TEST(SearchOfExperts, floors_are_below_time_and_memory) {
   }
 }
 
-// The first stages may be dense, with less to keep than those behind them.
+// The first stages may be dense, and keep less than those after them.
 TEST(SearchOfExperts, memory_is_that_of_the_worst_of_all_stages) {
   SearchProblem problem = ProblemOfExperts("megatron-core");
   problem.model.moe.expert_ffn = 8192;

@@ -1,5 +1,5 @@
-// prism search with a second memory tier: bounds are bounds, what is left out never changes the
-// answer, and memory of both tiers is what it says.
+// prism search with a second memory tier: bounds are bounds, skipped plans never change the answer,
+// and the reported memory of both tiers is right.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -42,7 +42,7 @@ TEST(SearchOffload, leaving_plans_out_never_changes_the_answer) {
   bool offloaded = false;
   for (int space = 0; space < 3; ++space) {
     SearchProblem problem = SmallProblem(space % 2 == 0 ? "megatron-core" : "torchtitan");
-    // So small that plans without offload are short of memory.
+    // So small that plans without offload lack memory.
     problem.cluster.gpu.memory_bytes = int64_t{6 + 2 * space} << 30;
     problem.host.State("gib_hour_usd", 0.05, "USD/h");
     const PlanEvaluator evaluator = *PlanEvaluator::Create(std::move(problem), "");
@@ -101,7 +101,7 @@ TEST(SearchOffload, floors_are_below_time_and_memory) {
   }
 }
 
-// What leaves the device is on the host, and the device has no more than without.
+// What leaves the device is on the host, and the device holds no more than without offload.
 TEST(SearchOffload, moves_memory_from_one_tier_to_the_other) {
   const PlanEvaluator evaluator = *PlanEvaluator::Create(SmallProblem("megatron-core"), "");
   Plan plan = *ParsePlan("tp=2,pp=4,dp=2,mb=2,zero=1,sp=on");
@@ -192,7 +192,7 @@ TEST(SearchOffload, too_little_host_memory_is_said) {
   EXPECT_GT(result->host_shortage.plans, 0);
   EXPECT_THAT(SearchText(evaluator, options, *result), HasSubstr("GiB of host memory"));
 
-  // One that is given is told to lack it, and what it leaves of the device.
+  // A given plan is reported to lack host memory, with what it leaves on the device.
   options.given = {*ParsePlan("tp=8,offload=activations")};
   const Result<SearchResult> given = Search(evaluator, options, *session);
   ASSERT_TRUE(given.ok()) << given.status().message();

@@ -1,4 +1,4 @@
-// What a search reports, in words.
+// The text of a search's report.
 #include "launch/search/search_report.h"
 
 #include <string>
@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A budget or deadline that no plan holds tells how far off they are.
+// If no plan meets a budget or deadline, the report says how far off they are.
 TEST(Search, tells_the_least_of_what_it_rules_out) {
   Result<MpiSession> session = MpiSession::Start();
   ASSERT_TRUE(session.ok());

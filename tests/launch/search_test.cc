@@ -1,5 +1,5 @@
-// Searches: what is left out by a bound never changes the answer, bounds are bounds, and costs are
-// what they say.
+// Searches: plans skipped by a bound never change the answer, bounds are bounds, and costs are
+// right.
 #include "launch/search/search.h"
 
 #include <limits>
@@ -117,7 +117,7 @@ TEST(PlanEvaluator, floors_are_below_time_and_memory) {
   }
 }
 
-// The groups of a later stage may lie on fewer nodes than those of the first one.
+// The groups of a later stage may be on fewer nodes than those of the first one.
 TEST(PlanEvaluator, floors_are_below_time_where_stages_are_not_whole_nodes) {
   SearchProblem problem = SmallProblem("megatron-core");
   problem.model = LoadModel("gpt3-13b")->model;  // 40 heads and layers
@@ -139,7 +139,7 @@ TEST(PlanEvaluator, floors_are_below_time_where_stages_are_not_whole_nodes) {
   EXPECT_GT(tightest, 0.6);
 }
 
-// Layers of a ZeRO stage are others than those of the next, though all are found by their shape.
+// Layers of different ZeRO stages differ, though all are looked up by shape.
 TEST(PlanEvaluator, floors_do_not_depend_on_what_was_asked_before) {
   for (const char* framework : {"megatron-core", "megatron-lm"}) {
     const PlanEvaluator together = SmallEvaluator(framework);
@@ -153,7 +153,7 @@ TEST(PlanEvaluator, floors_do_not_depend_on_what_was_asked_before) {
   }
 }
 
-// Plans that differ in micro-batches and recomputation alone share a floor.
+// Plans that differ only in micro-batches and recomputation share a floor.
 TEST(PlanEvaluator, memory_floor_is_that_of_the_plans_own_states) {
   for (const char* framework : {"megatron-core", "torchtitan", "nanotron"}) {
     const PlanEvaluator evaluator = SmallEvaluator(framework);
@@ -177,7 +177,7 @@ TEST(PlanEvaluator, memory_floor_is_that_of_the_plans_own_states) {
   }
 }
 
-// Of a replay of every micro-batch.
+// The time of a replay of every micro-batch.
 DurationNs WholeReplay(const graph::JobSpec& job,
                        const graph::TrainingStyle& style,
                        const graph::ClusterSpec& cluster) {
@@ -217,8 +217,8 @@ TEST(ShortenedJob, gives_the_nanosecond_of_all_micro_batches) {
   EXPECT_GT(by_phrases, 100);
 }
 
-// What is kept from one plan to the next changes no time: not in another order, not with nothing
-// kept, not by several threads.
+// What is cached between plans changes no time: in any order, without a cache, with several
+// threads.
 TEST(PlanCache, changes_no_time_in_any_order) {
   for (const char* framework : {"megatron-core", "torchtitan"}) {
     const PlanEvaluator forwards = SmallEvaluator(framework);
@@ -245,7 +245,7 @@ TEST(PlanCache, changes_no_time_in_any_order) {
   }
 }
 
-// Memory() looks at few stages.
+// Memory() considers only a few stages.
 TEST(PlanEvaluator, memory_is_that_of_the_worst_of_all_stages) {
   const PlanEvaluator evaluator = SmallEvaluator("megatron-core");
   for (const Plan& plan : PlansOn(64, evaluator, 40)) {
@@ -408,8 +408,8 @@ TEST(Plan, is_read_as_it_is_written) {
   EXPECT_THAT(ParsePlan("").status().message(), HasSubstr("states nothing"));
 }
 
-// FSDP shards whatever ZeRO stage is asked for; kept gathered, all layers take room at the loss,
-// which is when most is held; the embedding is gathered anyway.
+// FSDP shards at any ZeRO stage; if parameters stay gathered, all layers take memory at the loss,
+// when most is held; the embedding is gathered anyway.
 TEST(PlanSpace, of_a_framework_that_always_shards_has_each_plan_once) {
   const PlanEvaluator evaluator = SmallEvaluator("fsdp");
   const SearchProblem& problem = evaluator.problem();

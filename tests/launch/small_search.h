@@ -1,4 +1,4 @@
-// A search small enough to be looked through whole, and plans of it.
+// A search small enough for an exhaustive one, and plans of it.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ inline SearchProblem SmallProblem(const std::string& framework) {
   return problem;
 }
 
-// Of the whole space; one may come twice.
+// Draws from the whole space; a plan may come twice.
 inline std::vector<Plan> DrawPlans(const PlanEvaluator& evaluator,
                                    const PlanChoices& choices,
                                    size_t count,

@@ -1,5 +1,6 @@
-// The store that sandbox ranks meet at: like torch's own for what present ranks say, with answers
-// for what absent ones would have said, and with a message where nobody can say anything.
+// The store at which sandbox ranks meet: like torch's own for what present ranks write, with
+// answers for what absent ones would have written, and with a message when nobody can write
+// anything.
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -64,7 +65,7 @@ class Client {
               static_cast<ssize_t>(bytes.size()));
   }
 
-  // Each byte in a packet of its own.
+  // Each byte in a separate packet.
   void SendByteByByte(const std::string& bytes) const {
     const int on = 1;
     setsockopt(socket_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));

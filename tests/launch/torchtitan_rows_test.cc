@@ -1,4 +1,4 @@
-// What torchtitan's defaults make of published rows that leave something out.
+// The effect of torchtitan's defaults on published rows that leave something out.
 #include <string>
 
 #include <gmock/gmock.h>
@@ -108,7 +108,7 @@ TEST(TorchtitanRows, peak_memory_is_that_of_a_recorded_rank) {
   }
 }
 
-// 1F1B of two stages and eight micro-batches; the last one holds the logits of the one that runs.
+// 1F1B of two stages and eight micro-batches; the last one holds the logits of the current one.
 TEST(TorchtitanRows, peak_memory_of_a_pipeline_is_that_of_its_recorded_ends) {
   const Recording first = {"full", "1,2,4,1,32", "rank 0", 40'924'097'024, 47'903'145'984};
   const Recording last = {"full", "1,2,4,1,32", "last rank", 52'662'913'536, 63'107'497'984};

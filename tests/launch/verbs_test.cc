@@ -1,4 +1,4 @@
-// What the verbs of prism rest on; what they print is in tests/golden.
+// Building blocks of prism's verbs; their output is tested in tests/golden.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -96,7 +96,7 @@ TEST(FlattenJson, names_every_leaf_by_its_path) {
             "summary.json: nests deeper than a summary; run the job again");
 }
 
-// One more warning or assumption moves no other.
+// An added warning or assumption renames no other.
 TEST(FlattenJson, names_elements_by_what_they_are_of) {
   const Result<std::vector<JsonLeaf>> leaves = FlattenJson(
       R"({"warnings": [{"code": "odd", "count": 2}], "assumptions": ["a.b = 3", "of x", "of x"]})",

@@ -85,8 +85,8 @@ std::string DepartureOf(const RecordScript& script) {
   return did;
 }
 
-// Iterations that end with a range and a wait for an event; at `without` nothing comes behind the
-// first kernel, or no range and no wait.
+// Iterations that end with a range and a wait for an event; iteration `without` has nothing after
+// the first kernel, or no range and no wait.
 RecordScript WaitingScript(int without = -1, bool kernel = true) {
   RecordScript script;
   for (int i = 0; i < 3; ++i) {
@@ -126,7 +126,7 @@ TEST(Verifier, a_wait_and_a_range_that_only_the_graph_has_at_an_end_are_no_depar
   for (const int without : {-1, 0, 1, 2}) {
     const Departure departure = DepartureFrom(WaitingScript(), WaitingScript(without));
     EXPECT_EQ(departure.did, "") << without;
-    // Behind the last iteration there is no op that would pass it.
+    // After the last iteration there is no op that would pass it.
     EXPECT_EQ(departure.left_out_waits, without == 0 || without == 1 ? 1 : 0) << without;
   }
 }
@@ -138,7 +138,7 @@ TEST(Verifier, who_leaves_out_the_end_of_an_iteration_stands_in_it) {
   EXPECT_EQ(position / size, 1);
 }
 
-// A stream that waits for another's; beside that record, ones that nobody waits for: `timed`.
+// A stream that waits for an event of another; `timed` adds event records that nobody waits for.
 RecordScript TimedScript(bool timed, uint32_t waited_for = 1) {
   RecordScript script;
   for (int i = 0; i < 3; ++i) {

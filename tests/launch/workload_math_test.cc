@@ -32,7 +32,7 @@ struct Layout {
   graph::MoeShape moe = {};
 };
 
-// Tokens above what an expert takes are dropped: half of a rank's tokens choose it on average.
+// Tokens beyond an expert's capacity are dropped: on average half of a rank's tokens choose it.
 constexpr graph::MoeShape kExperts = {.experts = 4, .topk = 2, .expert_ffn = 48};
 
 std::ostream& operator<<(std::ostream& out, const Layout& layout) {
@@ -136,8 +136,8 @@ TEST_P(WorkloadMath, equals_the_undistributed_run) {
   EXPECT_EQ(with_loss, kSteps * GetParam().sizes.tp * GetParam().sizes.cp * GetParam().sizes.dp);
 }
 
-// A tensor-parallel rank routes its part of the sequence, so that what experts drop depends on tp,
-// but not on where they are.
+// A tensor-parallel rank routes its part of the sequence, so what experts drop depends on tp, but
+// not on the placement of experts.
 TEST(WorkloadMath, experts_of_a_tensor_parallel_job_equal_those_of_one_replica) {
   const Layout one = {
       .name = "tp2", .sizes = {.tp = 2}, .block = graph::BlockKind::kLlama, .moe = kExperts};

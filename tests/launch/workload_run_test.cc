@@ -1,5 +1,5 @@
-// prism-workload on the virtual device, alone, at the target's world size: it runs on every kind of
-// stage, and ends as a training program would.
+// prism-workload on the virtual device, as a single rank, at the target's world size: it runs on
+// every kind of stage, and ends as a training program would.
 #include <sys/wait.h>
 
 #include <array>
@@ -102,7 +102,7 @@ TEST(WorkloadRun, every_stage_of_gpt3_trains_at_8192_ranks) {
 
 TEST(WorkloadRun, variants_run_and_recomputation_saves_memory) {
   graph::JobSpec job = Gpt3();
-  job.global_batch_size = 2048;  // 32 micro-batches: interleaving wants a multiple of pp
+  job.global_batch_size = 2048;  // 32 micro-batches: interleaving needs a multiple of pp
   job.parallel.vpp = 2;
   const Outcome interleaved = RunRank(job, 4096);
   EXPECT_EQ(interleaved.code, 0) << interleaved.output;

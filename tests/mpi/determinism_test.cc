@@ -71,7 +71,7 @@ TEST_F(Determinism, four_files_of_experts_are_the_same_for_any_number_of_process
     ExpectSame(name);
   }
   EXPECT_THAT(ReadText(folder_ / "first/summary.json"), testing::ContainsRegex("\"ep\": 2,"));
-  // Rank, role, stage, tp, dp, cp and ep rank: ep lies inside dp, outside of tp.
+  // Rank, role, stage, tp, dp, cp and ep rank: ep is inside dp and outside tp.
   EXPECT_THAT(ReadText(folder_ / "first/ranks.csv"),
               testing::AllOf(testing::HasSubstr("\n1,stage 0,0,1,0,0,0,"),
                              testing::HasSubstr("\n2,stage 0,0,0,1,0,1,"),

@@ -1,6 +1,5 @@
-// Work that a verb spreads over processes, and what is said before any work: the same output
-// without mpirun and with any number of processes, more of them than items included; failures as
-// without.
+// Work that a verb distributes over processes, and output before any work: the same without mpirun
+// and with any number of processes, even more than items; the same for failures.
 #include <string>
 #include <vector>
 

@@ -150,7 +150,7 @@ TEST(DevicePrograms, sharded_models_train_on_one_rank) {
 TEST(DevicePrograms, memory_is_that_of_the_device) {
   const ProgramRun run = RunProgram("memory");
   EXPECT_EQ(run.Said("loaded"), "2016.0");
-  // A small segment of 2 MiB is the loader's.
+  // A small segment of 2 MiB belongs to the loader.
   EXPECT_EQ(run.Said("reserved"), "44 42");
   EXPECT_EQ(run.Said("device"), "81559 444");
   EXPECT_EQ(run.Said("segments"), "[False, False, False]");
@@ -186,13 +186,13 @@ TEST(DevicePrograms, layers_and_factorisations_reach_their_libraries) {
                              "cudnn::convolution_backward_weight [8,16,10,10] float32, "
                              "[24,16,3,3] float32, [8,24,4,4] float32"),
             1);
-  // Of each layer: the input at once, then state and projection of each of seven steps.
+  // For each layer: the input at once, then state and projection of each of seven steps.
   EXPECT_EQ(run.CountKernels("cudnnRNNForward", "aten::_cudnn_rnn"), 2 * (1 + 2 * 7) + (1 + 7));
   EXPECT_EQ(run.CountKernels("cufftXtExec", ""), 2);
   EXPECT_GT(run.counters.at("library_workspace_unknown"), 0);
 }
 
-// In the version that is asked for, whose arguments may be others.
+// In the requested version, whose arguments may differ.
 TEST(DevicePrograms, asks_the_driver_for_calls_by_name) {
   const ProgramRun run = RunProgram("driver_calls");
   EXPECT_EQ(run.Said("synchronize"), "0 0");

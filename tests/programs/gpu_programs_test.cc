@@ -1,5 +1,6 @@
-// Programs of users with their sandbox ranks on a real device, which tests/support/fake_gpu.cc
-// stands for: the whole run, each op compared with the graph that was recorded on the virtual one.
+// Users' programs with their sandbox ranks on a real device, simulated by
+// tests/support/fake_gpu.cc: the whole run, each op compared with the graph that was recorded on
+// the virtual one.
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -58,7 +59,7 @@ TEST_F(GpuProgram, ddp_keeps_to_the_graph_and_is_held) {
   EXPECT_GT(Summary("out")["iteration_time_s"], 0);
 }
 
-// Values go through the exchange of the two ranks, with what stands for the other 62. A time that
+// Values go through the exchange of the two ranks, with substitutes for the other 62. A time that
 // differs from the replay's would have ended the run.
 TEST_F(GpuProgram, ranks_that_share_a_gpu_exchange_values_and_take_their_times_from_the_replay) {
   const Finished run = Run({"--device", "auto", "--sandbox-ranks", "0,5", "--out", folder_ / "out"},
@@ -67,12 +68,12 @@ TEST_F(GpuProgram, ranks_that_share_a_gpu_exchange_values_and_take_their_times_f
   EXPECT_THAT(Warnings("out"), IsSupersetOf({"test_device", "gpu_shared"}));
   for (const char* const log : {"out/logs/rank0.log", "out/logs/rank5.log"}) {
     EXPECT_THAT(ReadText(folder_ / log), HasSubstr("step 2 total [69.0, 128.0]"));
-    // Each sees one GPU, whichever launcher's variable it goes by.
+    // Each sees one GPU, whichever launcher's variable it uses.
     EXPECT_THAT(ReadText(folder_ / log), HasSubstr("by torchrun, by srun 0 0"));
   }
 }
 
-// Also where a call that is seen has a newer version below, whose arguments are others.
+// Even if an intercepted call has a newer version in the real library, with different arguments.
 TEST_F(GpuProgram, calls_looked_up_by_name_come_in_the_version_that_is_asked_for) {
   const std::string libraries = PRISM_LIBRARY_DIR;
   const Finished run =

@@ -30,7 +30,7 @@ struct Member {
   double startup_seconds = 0;
   bool left = false;
 
-  // Takes what there is, so that the program never waits for room in the ring.
+  // Takes all records, so that the program never waits for room in the ring.
   void Step() {
     channel::Record record;
     std::span<const std::byte> payload;

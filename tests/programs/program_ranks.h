@@ -12,7 +12,7 @@
 namespace prism::launch {
 
 struct ProgramRun {
-  // A script in tests/programs, after what Python is to be given before it.
+  // A script in tests/programs, preceded by options for Python.
   std::string script;
   std::vector<std::string> python_arguments = {};
   int32_t world_size = 8192;
@@ -24,7 +24,7 @@ struct ProgramRun {
 struct RankOutcome {
   Status exit;      // of the process
   std::string log;  // stdout and stderr
-  // Lines of the log that begin with "same ", sorted as they come: to be equal on all ranks.
+  // Lines of the log that begin with "same ", in order: must be equal on all ranks.
   std::string agreed;
   double startup_seconds = 0;  // until the program says "started"
 };

@@ -1,5 +1,5 @@
-// Unmodified PyTorch programs start, talk and end as ranks of a job whose other ranks are not
-// there: the first, a middle and the last rank; and two sandbox ranks of one job agree.
+// Unmodified PyTorch programs start, communicate and end as ranks of a job whose other ranks are
+// absent: the first, a middle and the last rank; and two sandbox ranks of one job agree.
 #include <cstdio>
 #include <string>
 #include <vector>

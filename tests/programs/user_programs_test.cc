@@ -1,5 +1,5 @@
-// Programs of users, as they are: through recording, graph, replay and emulation, and every way in
-// which one can misbehave.
+// Unmodified users' programs through recording, graph, replay and emulation, and every way in which
+// one can misbehave.
 #include <signal.h>
 #include <unistd.h>
 
@@ -44,7 +44,7 @@ class UserProgram : public testing::Test {
   }
 
   void ExpectNothingLeft() const {
-    // Killed processes take a moment to go.
+    // Killed processes take a moment to disappear.
     for (int look = 0; look < 100 && !Descendants().empty(); ++look) {
       usleep(50'000);
     }
@@ -66,8 +66,8 @@ class UserProgram : public testing::Test {
   ScratchFolder folder_;
 };
 
-// The program's own clock shows the time of the target: no step of the emulation takes another
-// length than an iteration.
+// The program's own clock shows the time of the target: every step of the emulation is as long as
+// an iteration.
 TEST_F(UserProgram, its_log_shows_the_time_of_the_target) {
   const Finished run = Train("plain");
   ASSERT_EQ(run.code, 0) << run.output;
@@ -85,8 +85,7 @@ TEST_F(UserProgram, its_log_shows_the_time_of_the_target) {
   ExpectNothingLeft();
 }
 
-// Threads of the framework's own (autograd, c10d's watchdog) and sets ordered by address do not
-// show.
+// Threads of the framework (autograd, c10d's watchdog) and sets ordered by address have no effect.
 TEST_F(UserProgram, gives_the_same_bytes_again) {
   std::vector<std::string> files;
   for (int run = 0; run < 2; ++run) {
@@ -101,7 +100,8 @@ TEST_F(UserProgram, gives_the_same_bytes_again) {
   }
 }
 
-// Python takes longer for an op than the preset's C++ host, on any machine, when taken many times.
+// On any machine, Python takes longer for an op than the preset's C++ host, if multiplied by a
+// large factor.
 TEST_F(UserProgram, host_time_may_be_measured) {
   ASSERT_EQ(Train("plain").code, 0);
   const auto time = [&] {
@@ -123,7 +123,7 @@ TEST_F(UserProgram, sleep_is_host_time_of_the_rank) {
   EXPECT_LE(summary["iteration_time_s"].get<double>(), 0.6);
 }
 
-// While it is recorded nothing takes time and all it asks for is over.
+// While it is recorded nothing takes time and everything that it polls is complete.
 TEST_F(UserProgram, waits_for_events_as_time_asks_for) {
   const Finished run = Train("bounded");
   ASSERT_EQ(run.code, 0) << run.output;
@@ -148,7 +148,7 @@ TEST_F(UserProgram, asking_until_a_stream_is_done_takes_as_long_as_waiting_for_i
   EXPECT_GT(times[0], times[2]);
 }
 
-// Five iterations; what is before them is passed over without time.
+// Five iterations; what comes before them takes no time.
 TEST_F(UserProgram, times_of_steps_long_ago_stay_known) {
   const Finished run = Train("times", {"--iterations", "5"});
   ASSERT_EQ(run.code, 0) << run.output;
@@ -173,7 +173,7 @@ TEST_F(UserProgram, crash_is_named_with_its_last_lines) {
   EXPECT_THAT(ReadText(folder_ / "out/FAILED"), HasSubstr("Traceback (most recent call last)"));
 }
 
-// The GPU that this process was told to use is none of the program's.
+// The GPU that this process was given is not one of the program's.
 TEST_F(UserProgram, memory_of_peers_is_refused_by_name) {
   setenv("CUDA_VISIBLE_DEVICES", "1", 1);
   const Finished run = RunScript("symmetric_memory.py", {"--target-gpus", "4"});
@@ -208,7 +208,7 @@ TEST_F(UserProgram, what_has_a_session_of_its_own_ends_with_the_run) {
   ExpectNothingLeft();
 }
 
-// No handler of its own runs then.
+// None of its own handlers runs then.
 TEST_F(UserProgram, what_has_a_session_of_its_own_ends_with_a_killed_run) {
   RunningCommand running({PRISM_EMULATE, "--target-gpus", "2", "--out", folder_ / "out", "--",
                           PRISM_PYTHON, PRISM_PROGRAM_DIR "/training.py", "leaves"},
@@ -234,7 +234,7 @@ TEST_F(UserProgram, forks_writes_in_bursts_and_loses_no_line) {
   EXPECT_THAT(Log(), HasSubstr("line 19999\n"));
 }
 
-// As the two networks of a GAN do: every second step is another.
+// Like the two networks of a GAN: every second step differs.
 TEST_F(UserProgram, steps_that_take_turns_make_one_iteration) {
   const Finished run = Train("turns", {"--iterations", "2"});
   ASSERT_EQ(run.code, 0) << run.output;
@@ -250,8 +250,8 @@ TEST_F(UserProgram, an_outer_step_that_recurs_makes_one_iteration_with_its_inner
   EXPECT_THAT(outer.output, Not(HasSubstr("odd_iteration")));
 }
 
-// The graph is of the plain program; the edited one has one product more.
-// A real rank enqueues: where no stream waits for both groups, the order does not matter.
+// The graph is that of the plain program; the edited one has one product more. A real rank
+// enqueues: where no stream waits for both groups, the order does not matter.
 TEST_F(UserProgram, may_use_groups_in_different_order_where_no_stream_waits_for_both) {
   const auto run = [&](const std::string& how) {
     return RunCommand({PRISM_EMULATE, "--target-gpus", "2", "--sandbox-ranks", "0,1", "--out",
@@ -295,9 +295,9 @@ TEST_F(UserProgram, departure_is_adopted_for_the_role) {
   ExpectNothingLeft();
 }
 
-// One rank takes part in a collective that no other one calls. Time goes on for it until c10d's
-// watchdog ends it, as on a cluster, and has its flight recorder's dump written, which torch's own
-// tool compares with those of the virtual peers.
+// One rank joins a collective that no other one calls. Its time continues until c10d's watchdog
+// ends it, as on a cluster, and writes its flight recorder's dump, which torch's own tool compares
+// with those of the virtual peers.
 TEST_F(UserProgram, hang_is_found_by_the_frameworks_own_watchdog) {
   ASSERT_EQ(Train("plain").code, 0);
   const std::string graph = folder_ / "plain.prism";
@@ -324,7 +324,7 @@ TEST_F(UserProgram, hang_is_found_by_the_frameworks_own_watchdog) {
                                       "input sizes: '[[33088]]'"));
 }
 
-// It departs and is gone: nothing is left for a watchdog to end.
+// It departs and exits: nothing is left for a watchdog to end.
 TEST_F(UserProgram, hang_ends_where_nobody_is_left) {
   ASSERT_EQ(Train("plain").code, 0);
   const std::string graph = folder_ / "plain.prism";
@@ -335,8 +335,8 @@ TEST_F(UserProgram, hang_ends_where_nobody_is_left) {
   ExpectFailure(run, "rank 0 departs from the graph");
 }
 
-// Every bug is found while the graph is built, before any time is told. The wrong groups of one
-// stage are a job that runs: it does, and the report says what is odd about it.
+// Every bug is found while the graph is built, before any time is reported. Wrong groups in one
+// stage still make a job that runs: it does, and the report says what is odd about it.
 TEST_F(UserProgram, planted_bugs_are_found_by_the_report) {
   const auto report = [&](const std::string& bug, const std::string& gpus, int code) {
     const Finished run = RunCommand({PRISM_EMULATE, "--target-gpus", gpus, "--out", folder_ / "out",
@@ -366,8 +366,8 @@ TEST_F(UserProgram, planted_bugs_are_found_by_the_report) {
   ExpectNothingLeft();
 }
 
-// A hook of more buckets than torch has streams in a pool does not keep iterations from being
-// alike. No range says which pass a block is of.
+// A hook with more buckets than torch has streams in a pool does not make iterations differ. No
+// range says which pass a block belongs to.
 TEST_F(UserProgram, has_a_hook_of_many_buckets_and_its_memory_told_by_what_it_is_for) {
   const Finished run = RunScript("hooks.py", {"--target-gpus", "2"});
   ASSERT_EQ(run.code, 0) << run.output;
@@ -384,7 +384,7 @@ TEST_F(UserProgram, has_a_hook_of_many_buckets_and_its_memory_told_by_what_it_is
   EXPECT_GT(bytes["activations"], 0);
 }
 
-// Sums of gradients, which belong to no node of the pass, do not end it.
+// Sums of gradients, which belong to no autograd node, do not end the pass.
 TEST_F(UserProgram, steps_in_hooks_of_a_backward_pass_on_its_own_thread) {
   const Finished run = RunScript("steps_in_hooks.py", {"--target-gpus", "1"});
   ASSERT_EQ(run.code, 0) << run.output;
@@ -392,7 +392,7 @@ TEST_F(UserProgram, steps_in_hooks_of_a_backward_pass_on_its_own_thread) {
                                     "inside of a backward pass"));
 }
 
-// What absent ranks would save, or say that they are called, is not known.
+// What absent ranks would save, or under which names, is not known.
 TEST_F(UserProgram, saves_its_shards) {
   const Finished run =
       RunCommand({PRISM_EMULATE, "--out", folder_ / "out", "--target-gpus", "8", "--", PRISM_PYTHON,
@@ -404,8 +404,8 @@ TEST_F(UserProgram, saves_its_shards) {
   EXPECT_THAT(Log(), HasSubstr("saved as rank 0"));
 }
 
-// Rank 5 is no root of its group and gets shapes from another stage: neither is there. Rank 0, the
-// first to be recorded, is told nothing.
+// Rank 5 is not the root of its group and gets shapes from another stage: both of these are absent.
+// Rank 0, the first one recorded, is given nothing.
 TEST_F(UserProgram, is_told_what_absent_roots_and_senders_gave) {
   const Finished run =
       RunScript("absent_roots.py", {"--target-gpus", "8", "--sandbox-ranks", "0,5"});
@@ -426,8 +426,8 @@ TEST_F(UserProgram, is_told_that_it_has_no_such_groups_and_never_communicates) {
                     HasSubstr("iterations looked at: its 4 ranks are that many jobs")));
 }
 
-// Neither the optimizer on the CPU nor what is traced with symbols for sizes passes in silence, or
-// with more than that.
+// An optimizer on the CPU, and code traced with symbolic sizes, are both reported, and nothing else
+// is.
 TEST_F(UserProgram, is_told_that_its_optimizer_runs_on_the_cpu) {
   const Finished run = RunScript("cpu_optimizer.py", {"--target-gpus", "2"});
   ASSERT_EQ(run.code, 0) << run.output;

@@ -1,6 +1,6 @@
 // Sandbox ranks on GPUs that are faster or slower than their graph, kernel by kernel: the deadlines
-// that their holds are told and the time of the run are those of a replay in which their kernels
-// take as long as on those GPUs, whatever the scale.
+// of their holds and the time of the run are those of a replay in which their kernels take as long
+// as on those GPUs, whatever the scale.
 #include <algorithm>
 #include <vector>
 
@@ -25,7 +25,7 @@ constexpr int kIterations = 2;
 struct Job {
   std::vector<std::vector<int64_t>> kernel_ns;  // by rank and phase
   std::vector<int64_t> transfer_ns;             // by phase
-  bool overlaps;  // collectives have a stream of their own, and compute waits at the end only
+  bool overlaps;  // collectives have a separate stream, and compute waits only at the end
 };
 
 constexpr uint32_t kOpsOfPhase[] = {2, 4};
@@ -62,7 +62,7 @@ replayer::ReplayOptions Options() {
   return options;
 }
 
-// A GPU with the streams of a job, and a timer that shows what it likes.
+// A GPU with the streams of a job, and a timer with an arbitrary origin.
 struct Gpu {
   int64_t compute_ns;
   int64_t transfers_ns;
@@ -135,7 +135,7 @@ class Emulation {
   std::vector<Gpu> gpus_;
 };
 
-// A multiple of every scale, so that nothing is rounded.
+// A multiple of every scale, so nothing is rounded.
 int64_t DrawTime() {
   return 8 * *rc::gen::inRange<int64_t>(1, 200);
 }
@@ -154,7 +154,7 @@ RC_GTEST_PROP(ArrivalFeedback, moves_the_run_as_a_replay_with_the_same_delays, (
   const auto measured_ranks = *rc::gen::inRange<uint32_t>(1, ranks + 1);
   for (uint32_t rank = 0; rank < measured_ranks; ++rank) {
     measured.emplace_back(rank);
-    // The first arrival sets the clocks: by definition it is when the graph says.
+    // The first arrival sets the clocks: by definition it is at the graph's time.
     std::generate(real.kernel_ns[rank].begin() + 1, real.kernel_ns[rank].end(), DrawTime);
   }
   const int64_t scale = *rc::gen::element<int64_t>(1, 2, 8);

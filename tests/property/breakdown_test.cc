@@ -1,4 +1,4 @@
-// The breakdown, a piece at a time, against a count of every nanosecond.
+// The breakdown, counted piece by piece, against a count of every nanosecond.
 #include "replayer/breakdown.h"
 
 #include <algorithm>
@@ -30,7 +30,7 @@ std::vector<Drawn> DrawRanges(Rng* rng) {
   return drawn;
 }
 
-// Nanoseconds of the window by first kind that is active; the last: none is.
+// Nanoseconds of the window by the first kind that is active; last: none.
 std::array<DurationNs, kActivityKinds + 1> CountEach(const std::vector<Drawn>& drawn,
                                                      TimeRange window) {
   std::array<DurationNs, kActivityKinds + 1> spent = {};

@@ -1,5 +1,5 @@
-// Laws of the caching allocator's simulation that hold for whatever is asked of it, and the classic
-// rules again in the simplest words as a second opinion.
+// Laws of the caching allocator's simulation that hold for any sequence of requests, and a second,
+// simplest possible implementation of the classic rules to compare with.
 #include "replayer/memory/caching_allocator.h"
 
 #include <algorithm>
@@ -23,8 +23,8 @@ using prism::testing::AllocatorStepKind;
 using prism::testing::ParseAllocatorConfig;
 using prism::testing::RandomAllocatorScript;
 
-// Segments never join, blocks of one lie in order, everything is searched from the start. Default
-// settings, one stream, a device without end.
+// Segments never merge, the blocks of a segment are in order, every search starts at the beginning.
+// Default settings, one stream, unlimited device memory.
 class SimpleAllocator {
  public:
   uint64_t Allocate(int64_t bytes) {
@@ -156,7 +156,7 @@ int64_t BytesIn(const std::vector<SegmentState>& segments, BlockState state) {
   return bytes;
 }
 
-// Segments do not overlap and are filled; free neighbours are joined; the statistics are sums over
+// Segments do not overlap and are filled; free neighbours are merged; the statistics are sums over
 // the blocks.
 void CheckState(const CachingAllocator& allocator) {
   const std::vector<SegmentState> segments = allocator.Segments();
@@ -184,7 +184,7 @@ void CheckState(const CachingAllocator& allocator) {
   EXPECT_EQ(all.active_bytes.current, allocated + BytesIn(segments, BlockState::kPendingFree));
 }
 
-// Streams end some steps behind what was issued, so that frees wait.
+// Streams lag a few steps behind what was issued, so that frees wait.
 void RunChecked(const AllocatorConfig& config, const AllocatorScriptOptions& options) {
   SimulatedDevice device(int64_t{4} << 30);
   CachingAllocator allocator(config, &device);

@@ -1,5 +1,5 @@
 // The critical path on random graphs with all perturbations: it has the length of the iteration,
-// has no gap, and each of its steps is what the simple evaluator says that the rank did then.
+// has no gap, and each of its steps is what the rank did then according to the simple evaluator.
 #include "replayer/blame/critical_path.h"
 
 #include <algorithm>
@@ -64,7 +64,8 @@ class StepCheck {
     return -1;
   }
 
-  // A collective begins when one of its members comes, none later; a transfer when one side does.
+  // A collective begins when one of its members arrives and none arrives later; a transfer when one
+  // side does.
   [[nodiscard]] TimeNs TransferBegin(const PathStep& step, const Timeline& times, size_t at) const {
     const graph::Program& program = graph_.role_of(step.rank).program;
     std::vector<uint32_t> members = {step.rank.value(), step.partner.value()};
@@ -83,7 +84,7 @@ class StepCheck {
     return comes ? step.begin : -1;
   }
 
-  // The end of what the host did before, groups of NCCL apart: their ops have one issue.
+  // The end of what the host did before, except for NCCL groups, whose ops are issued together.
   static TimeNs HostBegin(const Timeline& times,
                           size_t at,
                           const graph::Program& program,
@@ -125,7 +126,7 @@ TEST(CriticalPathProperty, is_contiguous_and_what_ranks_did) {
     }
     EXPECT_EQ(path->end - path->begin, replay->steady_iteration_ns());
     ExpectContiguous(*path);
-    options.iterations += 1;  // the path may end with the host's way to the next iteration
+    options.iterations += 1;  // the path may end with the host's work up to the next iteration
     const prism::testing::SimpleResult simple = prism::testing::EvaluateSimply(graph, options);
     const StepCheck check(graph, simple.timelines);
     for (size_t i = 0; i < path->steps.size(); ++i) {

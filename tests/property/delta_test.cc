@@ -134,8 +134,8 @@ ReplayOptions DrawOtherOptions(const graph::Graph& graph, ReplayOptions options)
   return options;
 }
 
-// A program with which a role does the same in another time: other kernels, others launched as one,
-// longer gaps.
+// A program with which a role does the same with different durations: different kernels, different
+// ones launched as one, longer gaps.
 graph::Role DrawRoleProgram(const graph::Graph& graph) {
   graph::Role role = graph.role_of(DrawRank(graph));
   graph::Program& program = role.program;
@@ -202,7 +202,7 @@ RC_GTEST_PROP(DeltaProperty, equals_a_full_replay, ()) {
   settings.most_work = 1e9;  // never given up
   Result<std::unique_ptr<DeltaReplay>> recorded = DeltaReplay::Record(graph, options, settings);
   RC_ASSERT(recorded.ok());
-  // Several, so that one that leaves something behind is found by the next.
+  // Several, so that one that leaves state behind is caught by the next.
   for (int i = 0; i < 4; ++i) {
     const Edit edit = DrawEdit(graph, options);
     Result<DeltaResult> delta = (*recorded)->Evaluate(edit);
@@ -215,7 +215,7 @@ RC_GTEST_PROP(DeltaProperty, equals_a_full_replay, ()) {
   }
 }
 
-// A program with one op more is another order; a delta afterwards is none the worse for it.
+// A program with one op more is a different order; a later delta is not affected by it.
 RC_GTEST_PROP(DeltaProperty, replays_other_programs_in_full_and_says_so, ()) {
   const graph::Graph graph = DrawGraph();
   const ReplayOptions options = DrawOptions(graph);

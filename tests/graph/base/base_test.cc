@@ -177,7 +177,7 @@ TEST(Compress, gives_back_the_input_and_bounds_the_output) {
   EXPECT_EQ(*Decompress(Compress(""), 0), "");
 }
 
-// What gzip makes of a thousand times "a".
+// A thousand times "a", gzipped.
 TEST(Compress, reads_what_gzip_packed) {
   using std::string_literals::operator""s;
   const std::string packed =
