@@ -250,7 +250,7 @@ RC_GTEST_PROP(DeltaProperty, is_given_up_where_too_much_differs, ()) {
   }
 }
 
-// Rank 0 tells rank 1, computes, and tells ranks 1 and 2. Rank 1 hears of both as of one group;
+// Rank 0 sends to rank 1, computes, and sends to ranks 1 and 2. Rank 1 receives both as one group;
 // meanwhile its other stream meets nobody but itself and passes a checkpoint.
 graph::Graph ThreeRanks() {
   using prism::testing::Collective;
@@ -276,7 +276,7 @@ graph::Graph ThreeRanks() {
   return graph;
 }
 
-// Longer kernels make the other stream the one that tells the iteration.
+// Longer kernels make the other stream the one on which the iteration is counted.
 TEST(Delta, replays_in_full_where_durations_choose_the_stream_of_the_iteration) {
   using prism::testing::Kernel;
   const graph::Graph graph = prism::testing::TinyGraph({{Kernel(0, 100), Kernel(1, 40)}});
@@ -293,7 +293,7 @@ TEST(Delta, replays_in_full_where_durations_choose_the_stream_of_the_iteration) 
   EXPECT_EQ(delta->replay->iteration_ns.back(), 300);
 }
 
-// A rank that is about to hear of rank 0 is not as before, though all that it knows yet is.
+// A rank that is about to hear from rank 0 has changed, though its state so far has not.
 TEST(Delta, reaches_a_rank_that_passes_a_checkpoint_before_it_is_told) {
   const graph::Graph graph = ThreeRanks();
   ReplayOptions options;
@@ -310,7 +310,7 @@ TEST(Delta, reaches_a_rank_that_passes_a_checkpoint_before_it_is_told) {
   EXPECT_EQ(delta->replay->iteration_ns.front(), 80);
 }
 
-// Ranks of one role that send to the next and receive from the one before as one group.
+// Ranks of one role that send to the next and receive from the previous rank in one group.
 graph::Graph Ring(uint32_t size) {
   using prism::testing::Kernel;
   prism::testing::TinyOp exchange = prism::testing::Send(0, 0, 10);
@@ -333,8 +333,8 @@ graph::Graph Ring(uint32_t size) {
   return graph;
 }
 
-// What a rank is woken for is one of its two ends of a meeting; ranks that hear the same at one end
-// hear different things at the other.
+// A rank is woken for one of its two ends of a meeting; ranks that receive the same at one end
+// receive different things at the other.
 TEST(Delta, reaches_round_a_ring_of_one_role) {
   for (const uint32_t size : {5U, 6U, 7U}) {
     const graph::Graph graph = Ring(size);
@@ -354,7 +354,7 @@ TEST(Delta, reaches_round_a_ring_of_one_role) {
 }
 
 // Ranks 0 and 1 have one role, 2 and 3 another; 0 meets 2, 1 meets 3, and 0 meets 1 in the same
-// group of NCCL. The first two come to differ when their own meeting is already over for both.
+// NCCL group. The first two begin to differ when their own meeting has already ended for both.
 TEST(Delta, splits_ranks_that_have_met_among_themselves) {
   using prism::testing::Collective;
   using prism::testing::Kernel;

@@ -67,7 +67,7 @@ TEST(EngineProperty, agrees_with_the_simple_evaluator_for_every_op) {
   }
 }
 
-// What an iteration takes does not depend on how many follow.
+// The length of an iteration does not depend on how many follow.
 TEST(EngineProperty, a_longer_run_begins_with_the_shorter_one) {
   for (uint64_t seed = 0; seed < 3000 && !HasFatalFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -95,7 +95,7 @@ void AddKills(const graph::Graph& graph, uint64_t seed, ReplayOptions* options) 
   }
 }
 
-// All ops that end in spite of the kills end when they do there, and no others end.
+// All ops that end despite the kills end at the same times there, and no others end.
 TEST(EngineProperty, kills_leave_undone_what_the_simple_evaluator_leaves_undone) {
   int64_t stalled = 0;
   int64_t finished = 0;
@@ -128,7 +128,7 @@ TEST(EngineProperty, kills_leave_undone_what_the_simple_evaluator_leaves_undone)
   EXPECT_GT(finished, 0);
 }
 
-// Splitting every rank into a class of its own (by gates that are wide open) changes nothing.
+// Splitting every rank into a separate class (by gates that are wide open) changes nothing.
 TEST(EngineProperty, classes_change_nothing) {
   for (uint64_t seed = 0; seed < 300 && !HasFatalFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -158,7 +158,7 @@ TEST(EngineProperty, classes_change_nothing) {
   }
 }
 
-// Runs of kernels evaluated as one give what each of their kernels gives.
+// Runs of kernels evaluated as one give the same result as kernel by kernel.
 TEST(EngineProperty, folding_changes_nothing) {
   int64_t folded = 0;
   for (uint64_t seed = 0; seed < 1000 && !HasFatalFailure(); ++seed) {

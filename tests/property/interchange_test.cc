@@ -1,5 +1,5 @@
-// Formats of others: what is written is read back, and a graph made of tasks takes as long as the
-// tasks do.
+// Formats of other tools: what is written is read back, and a graph made from tasks takes as long
+// as the tasks do.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -52,7 +52,7 @@ std::string GoalText(const std::vector<TaskGraph>& ranks) {
   return text;
 }
 
-// When each rank's last op ends, by the engine.
+// When each rank's last op ends, according to the engine.
 std::vector<TimeNs> EngineEnds(const graph::Graph& graph) {
   replayer::ReplayOptions options;
   options.iterations = 1;
@@ -76,7 +76,7 @@ Result<ImportResult> ImportText(const std::string& text) {
   return ImportGoalBytes(text, "random.goal", options);
 }
 
-// Lines are of the file, not of the task; edges come in the order of the file.
+// Line numbers belong to the file, not to the task; edges are in file order.
 std::vector<TaskGraph> Comparable(std::vector<TaskGraph> ranks) {
   for (TaskGraph& tasks : ranks) {
     for (Task& task : tasks.tasks) {
@@ -192,7 +192,7 @@ RC_GTEST_PROP(ChakraProperty, export_and_import_keep_the_times, ()) {
   RC_ASSERT(second->tasks == first->tasks);
 }
 
-// Streams, events, waits of the host and gaps of it, all of fixed time, on a host that is free.
+// Streams, events, host waits and host gaps, all of fixed time, on a host without costs.
 graph::Graph RandomPrograms() {
   testing::RandomGraphOptions options = testing::RandomOptions(*rc::gen::arbitrary<uint64_t>());
   options.modelled_kernels = false;

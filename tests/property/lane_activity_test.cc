@@ -34,7 +34,7 @@ std::vector<DrawnRow> DrawRows(Rng* rng, int64_t spread) {
   return rows;
 }
 
-// Nanoseconds of the window by first kind that is active; the last: none is.
+// Nanoseconds of the window by the first kind that is active; last: none.
 std::array<DurationNs, kActivityKinds + 1> CountEach(const std::vector<DrawnRow>& rows,
                                                      uint32_t lane,
                                                      TimeRange window) {

@@ -1,6 +1,6 @@
 // What a PhraseRun leaves out (replayer/stages/phrase_run.h): turns of a loop, and the rest of an
-// iteration. Of stages made to look steady before they are, such as streams of different pace that
-// wait for what others did in the turn before.
+// iteration. Tested with stages that look steady before they are, such as streams of different pace
+// that wait for what others did in the previous turn.
 #include <memory>
 #include <vector>
 
@@ -18,8 +18,8 @@ using graph::OpKind;
 
 constexpr uint8_t kFree = graph::kLaunchedWithPrevious;
 
-// A stream: where it begins, what it does in every turn, and for which streams it waits before
-// that, as far as those have been issued.
+// A stream: where it begins, what it does in every turn, and for which streams, as issued so far,
+// it waits before that.
 struct Gear {
   int64_t begin_ns = 0;
   int64_t pace_ns = 0;
@@ -82,7 +82,7 @@ graph::Program End(const Machine& machine) {
   return program;
 }
 
-// One turn behind the loop.
+// One turn after the loop.
 graph::PhrasedJob JobOf(const Machine& machine, size_t turns) {
   graph::PhrasedJob job;
   job.program = std::make_shared<graph::JobProgram>();
@@ -101,14 +101,14 @@ graph::PhrasedJob JobOf(const Machine& machine, size_t turns) {
   return job;
 }
 
-// The time by a loop, and that of all turns.
+// The time through a loop, and the time of all turns.
 struct Times {
   DurationNs looped_ns = 0;
   DurationNs whole_ns = 0;
 };
 
 Times TimesOf(const Machine& machine, size_t more_turns) {
-  constexpr size_t kTurns = 3;  // with one on either side of the loop
+  constexpr size_t kTurns = 3;  // with one turn on either side of the loop
   const graph::ClusterSpec cluster = prism::testing::TestCluster();
   BlockLibrary library(/*several_stages=*/false);
   const auto looped = PhraseReplay(JobOf(machine, kTurns), cluster,
@@ -269,9 +269,9 @@ TEST(PhraseStretch, ends_where_any_stage_does_something_else) {
   ExpectTimeOfWhole(job);
 }
 
-constexpr size_t kManyTurns = 20;  // more than an iteration is looked at for
+constexpr size_t kManyTurns = 20;  // more turns than are examined in an iteration
 
-// Stages that do the same `kManyTurns` times, and end.
+// Stages that repeat `kManyTurns` times, and end.
 struct TurnAndEnd {
   graph::Program turn = EmptyProgram();
   graph::Program end = EmptyProgram();
@@ -295,8 +295,8 @@ void ExpectTimeOfWhole(const std::vector<TurnAndEnd>& stages) {
   ExpectTimeOfWhole(job);
 }
 
-// Compute waits for a stream, which then goes on by itself: that it is behind by then does not mean
-// that it decides nothing.
+// Compute waits for a stream, which then continues by itself: that it lags by then does not mean
+// that it determines nothing.
 TEST(PhraseMoves, keep_a_stream_that_goes_on_where_it_stands) {
   constexpr uint16_t kSide = 1;
   std::vector<graph::Program> blocks(3, EmptyProgram());
@@ -362,7 +362,7 @@ TEST(PhraseCompiler, pays_for_what_is_owed_since_a_phrase_was_compiled) {
   EXPECT_EQ((*found)->iteration_ns, expected->iteration_ns);
 }
 
-// The first iteration leaves a stream busy that the next one waits for in the end.
+// The first iteration leaves a stream busy for which the next one waits at the end.
 TEST(PhraseRepeat, is_none_where_a_stream_is_later_than_others) {
   constexpr uint16_t kSide = 1;
   TurnAndEnd stage;

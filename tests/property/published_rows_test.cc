@@ -1,5 +1,5 @@
-// What a published row leaves out, or has otherwise, changes its prediction within reason: rows of
-// the same kind as those that the model was fitted to are what it is judged by.
+// Leaving out or changing a field of a published row changes its prediction within reason. Tested
+// with rows of the kind to which the model was fitted.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -124,7 +124,7 @@ Fields Mpt() {
   return row;
 }
 
-// A table of its own for each row, so that none learns from another.
+// A separate table for each row, so that none learns from another.
 class Tables {
  public:
   void Add(const Fields& fields) {
@@ -154,13 +154,13 @@ const std::vector<Fields>& Kinds() {
   return kinds;
 }
 
-// Columns that others tell, or that have a usual value.
+// Columns that follow from others, or have a usual value.
 constexpr auto kOptional = std::to_array<std::string_view>(
     {"framework_version", "params_b", "heads", "kv_heads", "ffn", "vocab", "cp", "ep", "vpp", "dp",
      "tp", "pp", "micro_batch", "grad_accum", "recompute", "gpu_mem_gb", "gpus_per_node",
      "num_gpus"});
 
-// One drawn column is left out; `kind` tells what it was.
+// Leaves out a randomly drawn column; returns its kind.
 std::string LeaveOut(Rng* rng, Fields* row) {
   const auto last = static_cast<int64_t>(kOptional.size()) - 1;
   const std::string column(kOptional.at(static_cast<size_t>(rng->UniformInt(0, last))));
@@ -194,15 +194,16 @@ TEST(PublishedRowsProperty, a_column_left_out_is_derived_or_assumed) {
     EXPECT_LT(changed.low_s, changed.seconds);
     EXPECT_GT(changed.high_s, changed.seconds);
     const bool moved = ratio < 0.98 || ratio > 1.02;
-    const bool by_default = columns[seed] == "vpp";  // no interleaving, unless a recipe has it
+    const bool by_default = columns[seed] == "vpp";  // no interleaving, unless a recipe specifies
+                                                     // it
     EXPECT_TRUE(!moved || by_default ||
                 tables.plans()[index].assumptions != tables.plans()[kind].assumptions)
         << "taken for granted without a word, times " << ratio;
   }
 }
 
-// A row that names a size out of all proportion, by a slip of the pen, is left out for it, or its
-// other columns make a job of it that can be predicted: never a failure of the whole table.
+// A row with an absurd size, such as a typing error, is either skipped for that reason or still
+// predictable from its other columns: never a failure of the whole table.
 TEST(PublishedRowsProperty, sizes_out_of_all_proportion_leave_a_row_out) {
   constexpr uint64_t kDraws = 200;
   constexpr auto kSizes =
@@ -266,7 +267,7 @@ void Multiply(const std::string& column, int64_t factor, Fields* row) {
   field = field.empty() ? field : std::to_string(std::stoll(field) * factor);
 }
 
-// What a job that is larger in one way takes, of what it took.
+// The time of a job that is larger in one respect, relative to the original.
 struct Scaling {
   std::string_view name;
   std::vector<std::string> columns;  // each times the factor

@@ -52,7 +52,7 @@ T Pick(std::vector<T> values) {
   return *rc::gen::elementOf(std::move(values));
 }
 
-// Powers of two, so that communicators of a family lie on nodes in the same way.
+// Powers of two, so that all communicators of a family are placed on nodes in the same way.
 Case DrawCase() {
   Case c;
   c.job.name = "random";
@@ -157,7 +157,8 @@ RC_GTEST_PROP(StageReplay, agrees_with_the_engine_on_the_expanded_graph, ()) {
   }
 }
 
-// Offload to host memory: a job with its copies takes the time of its graph with the edit's.
+// Offload to host memory: a job with its copies takes the same time as its graph with the copies of
+// the edit.
 RC_GTEST_PROP(StageReplay, of_an_offloaded_job_is_that_of_its_edited_graph, ()) {
   Case c = *rc::gen::exec(DrawCase);
   c.style.schedule = Schedule::kOneForwardOneBackward;
@@ -188,7 +189,7 @@ RC_GTEST_PROP(StageReplay, of_an_offloaded_job_is_that_of_its_edited_graph, ()) 
   RC_ASSERT(result->iteration_ns == expected->steady_iteration_ns());
 }
 
-// The same of phrases, with and without markers, for which each step is a phrase of its own.
+// The same for phrases, with and without markers (with markers each step is a separate phrase).
 TEST(PhraseReplay, agrees_with_the_replay_op_by_op) {
   int64_t known = 0;
   int64_t drawn = 0;
@@ -216,7 +217,7 @@ TEST(PhraseReplay, agrees_with_the_replay_op_by_op) {
   EXPECT_GT(known, drawn / 2);
 }
 
-// What a synthesizer leaves out of jobs that are only timed changes none of their times.
+// What the synthesizer leaves out of jobs that are only timed changes none of their times.
 RC_GTEST_PROP(PhraseSynthesizer, times_are_those_of_jobs_in_full_detail, ()) {
   Case c = *rc::gen::exec(DrawCase);
   c.style.fused_optimizer = *rc::gen::arbitrary<bool>();
@@ -272,8 +273,8 @@ TEST(PhraseCompiler, comes_back_to_contexts_where_nothing_waits_for_a_collective
   EXPECT_LT(latest, 20U);
 }
 
-// A round that is repeated stands for the micro-batches that a short job lacks, whatever the
-// schedule, the host's waits in it and the pace at which stages work off what they are behind.
+// A repeated round accounts for the micro-batches that a short job lacks, whatever the schedule,
+// its host waits and the pace at which stages catch up.
 TEST(PhraseLoop, gives_the_nanosecond_of_every_round) {
   int64_t looped = 0;
   EXPECT_TRUE(rc::check([&] {

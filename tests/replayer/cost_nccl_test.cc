@@ -1,4 +1,4 @@
-// What NCCL chooses where it is known from its own tables and from published runs.
+// NCCL's choices as far as they are known from its own tables and from published runs.
 #include <numeric>
 #include <optional>
 #include <vector>
@@ -17,7 +17,7 @@ using graph::CollectiveKind;
 
 constexpr int64_t kMiB = 1 << 20;
 
-// A node, or nodes, of eight H100 with 400 Gb/s a GPU.
+// One or several nodes of eight H100s with 400 Gb/s per GPU.
 NcclFabric Hopper(int32_t size) {
   NcclFabric fabric;
   fabric.architecture = NcclArchitecture::kHopper;
@@ -50,7 +50,7 @@ TEST(NcclTuner, small_messages_take_ll_and_large_ones_the_switch) {
   const NcclTuner node(Hopper(8));
   EXPECT_EQ(node.Choose(CollectiveKind::kAllReduce, 1024).protocol, NcclProtocol::kLl);
   EXPECT_EQ(node.Choose(CollectiveKind::kAllReduce, 1024 * kMiB).algorithm, NcclAlgorithm::kNvls);
-  // Published ramps: four and five GPUs of a node stay with the ring.
+  // Published measurements: four and five GPUs of a node use the ring.
   EXPECT_EQ(NcclTuner(Hopper(5)).Choose(CollectiveKind::kAllReduce, 1024 * kMiB).algorithm,
             NcclAlgorithm::kRing);
   EXPECT_EQ(NcclTuner(Hopper(64)).Choose(CollectiveKind::kAllReduce, 1024).algorithm,
@@ -218,7 +218,7 @@ TEST(CollectiveCost, network_adds_its_latency_and_loses_bandwidth_with_nodes) {
   EXPECT_NEAR(static_cast<double>(lossy) / static_cast<double>(whole), 1.5 * 1.5 * 1.5, 0.01);
 }
 
-// Between nodes the channels of a communicator run different ways, so that a chain's steps show.
+// Between nodes the channels of a communicator take different paths, so a chain's steps show.
 TEST(CollectiveCost, chains_and_exchanges_of_more_ranks_take_longer) {
   graph::ClusterSpec cluster = prism::testing::TestCluster();
   cluster.gpus_per_node = 8;
@@ -234,7 +234,7 @@ TEST(CollectiveCost, chains_and_exchanges_of_more_ranks_take_longer) {
       EXPECT_LE(seconds(kind, nodes, 32768), seconds(kind, nodes, 262144)) << nodes;
     }
   }
-  // Inside a node every channel runs the same way: one step shows.
+  // Inside a node every channel takes the same path: one step shows.
   EXPECT_LT(seconds(CollectiveKind::kReduce, 1, 32768),
             seconds(CollectiveKind::kReduce, 2, 32768) / 2);
 }

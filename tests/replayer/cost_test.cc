@@ -44,8 +44,8 @@ TEST(ComputeCost, matrix_product_takes_whole_waves) {
   // 0.5 efficiency · 128 / (128 + 128) = 16,777.216 ns.
   EXPECT_EQ(CostSignatures(graph)[0].duration_ns, 16'778 + kGap);
   EXPECT_STREQ(CostSignatures(graph)[0].rule, "matmul");
-  // One column more: two waves of such tiles would take 33,555 ns, five waves of tiles of a quarter
-  // at 0.85 of the rate take 2 · 5 · 100 · 64² · 256 / 4.25e13 s.
+  // One more column: two waves of such tiles would take 33,555 ns; five waves of quarter tiles at
+  // 0.85 of the rate take 2 · 5 · 100 · 64² · 256 / 4.25e13 s.
   shape.n = 1281;
   EXPECT_EQ(CostSignatures(graph)[0].duration_ns, 24'673 + kGap);
 }
@@ -96,13 +96,13 @@ TEST(ComputeCost, attention_counts_half_and_backward_two_and_a_half_times) {
                                     "flash_bwd_dq_dk_dv_loop_kernel", {qkv, qkv, qkv, qkv});
   backward.cluster = saturated;
   EXPECT_EQ(CostSignatures(backward)[0].duration_ns, 107'375 + kGap);
-  // The small kernels of the op move bytes only.
+  // The op's small kernels only move bytes.
   graph::Graph small = OneKernel("aten::_scaled_dot_product_flash_attention_backward",
                                  "flash_bwd_dot_do_o_kernel", {qkv, qkv, qkv, qkv});
   EXPECT_STRNE(CostSignatures(small)[0].rule, "attention");
 }
 
-// Split over the keys, as torch does where heads alone do not fill the device; forward only.
+// Split over the keys, as torch does if the heads do not fill the device; forward only.
 std::string SplitFlashKernel(bool causal) {
   return std::string(
              "void pytorch_flash::flash_fwd_splitkv_kernel<Flash_fwd_kernel_traits<64, 64, 256, "
@@ -190,7 +190,7 @@ TEST(ComputeCost, grouped_products_are_as_many_products_as_groups) {
   EXPECT_STRNE(CostSignatures(small)[0].rule, "matmul");
 }
 
-// Weight gradients: how many tokens a group has is no length of a row in memory.
+// Weight gradients: the number of tokens of a group is not a row length in memory.
 TEST(ComputeCost, grouped_products_of_any_number_of_tokens_cost_about_the_same) {
   const graph::TensorShape ends = {DataType::kInt32, {8}};
   const auto duration = [&](int64_t tokens) {
@@ -226,7 +226,7 @@ TEST(ComputeCost, convolutions_are_products_over_what_a_filter_sees) {
   EXPECT_EQ(CostSignatures(backward)[0].duration_ns, CostSignatures(product)[0].duration_ns);
 }
 
-// A filter for each channel leaves the matrix units nothing to do: bytes decide, at 1e12 a second.
+// One filter per channel leaves nothing to the matrix units: bytes decide, at 1e12 per second.
 TEST(ComputeCost, depthwise_convolutions_cost_their_bytes) {
   const graph::TensorShape tensor = {DataType::kFloat32, {10, 100, 100, 100}};
   graph::Graph graph = OneKernel("cudnn::convolution_backward_input", "cudnn",
@@ -405,14 +405,14 @@ TEST(CollectiveCost, transfers_of_a_group_share_the_link) {
   const auto alone = [&](int64_t bytes, bool same_node) {
     return cost.PeerTransfer(bytes, same_node);
   };
-  // Two sends of 3 and 1 MB inside the node: while both are under way each has half of the link.
+  // Two sends of 3 and 1 MB inside the node: while both are in flight each has half of the link.
   EXPECT_EQ(cost.PeerTransfers(std::vector<PeerLoad>{{3'000'000, true, Reach::kNode},
                                                      {1'000'000, true, Reach::kNode},
                                                      {5'000'000, false, Reach::kNode},
                                                      {9'000'000, true, Reach::kSelf}}),
             (std::vector<DurationNs>{alone(4'000'000, true), alone(2'000'000, true),
                                      alone(5'000'000, true), alone(9'000'000, true)}));
-  // Of an even exchange each takes as long as the collective: 16 ranks on two nodes of 8.
+  // In an even exchange each takes as long as the collective: 16 ranks on two nodes of 8.
   std::vector<PeerLoad> even;
   for (int peer = 0; peer < 16; ++peer) {
     const Reach reach = peer == 0 ? Reach::kSelf : peer < 8 ? Reach::kNode : Reach::kNetwork;

@@ -56,8 +56,8 @@ TEST(CriticalPath, goes_to_the_member_that_came_last) {
               ElementsAre("1 0 compute 110-210", "0 1 transfer 210-220"));
 }
 
-// Rank 0 computes until 50, sends until 60; rank 1 has received then, computes until 90 and begins
-// to receive again, for which rank 0 was ready at 110 and is over at 120.
+// Rank 0 computes until 50, sends until 60; rank 1 then has received, computes until 90 and begins
+// to receive again; rank 0 is ready for that at 110, and it ends at 120.
 TEST(CriticalPath, goes_to_the_sender_that_came_later) {
   const graph::Graph graph = TinyGraph(
       {{Kernel(0, 50), Send(0, 1, 10, 1 << 24)}, {Receive(0, 0, 10, 1 << 24), Kernel(0, 30)}});
@@ -65,7 +65,7 @@ TEST(CriticalPath, goes_to_the_sender_that_came_later) {
               ElementsAre("0 0 compute 120-170", "0 1 transfer 170-180"));
 }
 
-// The compute stream waits for the copy stream by an event; the kernel there is what takes long.
+// The compute stream waits for the copy stream through an event; the kernel there takes longest.
 TEST(CriticalPath, follows_events_across_streams) {
   const graph::Graph graph =
       TinyGraph({{Kernel(1, 100), Record(1), Kernel(0, 20), Wait(0, 1), Kernel(0, 5), Sync()}});
@@ -81,7 +81,7 @@ TEST(CriticalPath, follows_the_host) {
                                                        "0 2 compute 240-250", "0 0 host 250-350"));
 }
 
-// What a collective beside compute costs is on the wait that pays it.
+// The cost of overlap with a collective is on the wait that pays for it.
 TEST(CriticalPath, tells_overlap_apart) {
   graph::Graph graph = TinyGraph({{Kernel(0, 10), Collective(1, 0, 100), Record(1), Kernel(0, 300),
                                    Wait(0, 2), Kernel(0, 1)}});
@@ -100,8 +100,8 @@ DurationNs Share(const std::vector<BlameItem>& items, const std::string& what) {
   return -1;
 }
 
-// Rank 1 has 80 to do on its own while it waits for 100 of rank 0, and 150 behind that: the path
-// comes by rank 0, but only 20 of that are lost to waiting.
+// Rank 1 has 80 to do on its own while it waits for 100 of rank 0, and 150 after that: the path
+// goes through rank 0, but only 20 of that are lost to waiting.
 TEST(Blame, what_another_stage_does_meanwhile_is_no_bubble) {
   graph::Graph graph = TinyGraph({{Kernel(0, 100), Send(0, 1, 10, 1 << 24)},
                                   {Kernel(0, 80), Receive(0, 0, 10, 1 << 24), Kernel(0, 150)}});

@@ -54,27 +54,27 @@ TEST(Engine, a_stream_that_waits_for_nobody_does_not_tell_the_iteration) {
   EXPECT_THAT(MustReplay(graph, Options(3)).iteration_ns, ElementsAre(130, 100, 100));
 }
 
-// Each iteration waits for the one before, the one behind the last as well.
+// Each iteration waits for the previous one, even the one after the last.
 TEST(Engine, host_waits_in_front_of_the_first_op_count_for_the_last_iteration) {
   const graph::Graph graph = TinyGraph({{Sync(), Gap(20), Kernel(0, 100)}});
   EXPECT_THAT(MustReplay(graph, Options(3)).iteration_ns, ElementsAre(120, 120, 120));
 }
 
-// A batch that the host waits for, loaded on a stream of its own: the one of the iteration behind
-// the last is waited for as well.
+// A batch that the host waits for, loaded on a separate stream: that of the iteration after the
+// last is waited for as well.
 TEST(Engine, what_is_loaded_in_front_of_the_first_op_counts_for_the_last_iteration) {
   const graph::Graph loads = TinyGraph(
       {{Kernel(1, 30), Record(1), EventSync(1), Kernel(0, 100), Kernel(0, 1), Sync(), Gap(5)}});
   const ReplayResult result = MustReplay(loads, Options(3, {Rank(0)}));
   EXPECT_THAT(result.iteration_ns, ElementsAre(136, 136, 136));
   EXPECT_EQ(result.ranks[0].compute_ns, 131);
-  // Where the host does not wait for the model, the next batch is loaded meanwhile.
+  // If the host does not wait for the model, the next batch is loaded meanwhile.
   const graph::Graph ahead =
       TinyGraph({{Kernel(1, 30), Record(1), EventSync(1), Kernel(0, 60), Kernel(0, 40)}});
   EXPECT_THAT(MustReplay(ahead, Options(3)).iteration_ns, ElementsAre(100, 100, 100));
 }
 
-// Not the one with most kernels.
+// Not the stream with the most kernels.
 TEST(Engine, the_stream_with_most_kernel_time_tells_the_iteration) {
   const graph::Graph graph =
       TinyGraph({{Kernel(0, 100), Kernel(1, 5), Kernel(1, 5), Kernel(1, 5)}});
@@ -107,7 +107,7 @@ TEST(Engine, collective_starts_with_its_last_member_and_ends_for_all) {
   EXPECT_EQ(result.communicators[0].wait_ns_max, 60);
 }
 
-// Rank 0 enqueues A then B, rank 1 B then A, each on streams of their own: no deadlock.
+// Rank 0 enqueues A then B, rank 1 B then A, each on separate streams: no deadlock.
 TEST(Engine, opposite_orders_on_different_streams_go_on) {
   graph::Graph graph =
       TinyGraph({{Receive(0, 1, 10), Send(1, 1, 20)}, {Receive(0, 0, 20), Send(1, 0, 10)}});
@@ -268,7 +268,7 @@ TEST(Engine, a_slow_link_holds_up_an_all_to_all_over_it) {
   EXPECT_EQ(slowed(graph::CollectiveKind::kAllToAll, 2), 1000);
 }
 
-// How often a stream was asked whether it can go on, for each op of one iteration.
+// How often a stream was asked whether it can advance, per op of one iteration.
 double LooksPerOp(const graph::Graph& graph) {
   Result<Engine> engine = Engine::Create(graph, Options(1), {});
   PRISM_CHECK(engine.ok());
@@ -276,9 +276,9 @@ double LooksPerOp(const graph::Graph& graph) {
   return static_cast<double>(engine->stream_looks()) / static_cast<double>(graph.OpsPerIteration());
 }
 
-// Every rank is a role of its own that exchanges messages with every other: in one group on one
-// stream, and each on a stream of its own. To ask all streams whenever a message ends would take
-// the cube of the ranks: here, with 100 streams, as often more.
+// Every rank is a separate role that exchanges messages with every other: in one group on one
+// stream, and each on its own stream. Asking all streams whenever a message ends would be cubic in
+// the ranks: here, with 100 streams, 100 times more.
 TEST(Engine, asks_few_streams_an_op_for_messages_between_all) {
   constexpr uint16_t kRanks = 50;
   std::vector<std::vector<prism::testing::TinyOp>> grouped(kRanks);

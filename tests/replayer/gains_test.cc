@@ -1,4 +1,4 @@
-// Gains of jobs whose iteration can be added up by hand.
+// Gains of jobs whose iteration can be computed by hand.
 #include "replayer/gains.h"
 
 #include <map>

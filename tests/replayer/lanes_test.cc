@@ -1,4 +1,4 @@
-// Ranks side by side: threads, classes and gates change no number, over many holds a rank.
+// Ranks side by side: threads, classes and gates change no number, over many holds per rank.
 #include <string>
 #include <vector>
 
@@ -37,7 +37,7 @@ ReplayOptions Perturbed(bool noise) {
   return options;
 }
 
-// Every rank behind a gate that is wide open: evaluated alone, its activity counted at the end.
+// Every rank behind an open gate: evaluated separately, its activity counted at the end.
 ReplayResult ReplayApart(const graph::Graph& graph, const ReplayOptions& options) {
   std::vector<Rank> all;
   for (uint32_t rank = 0; rank < kRanks; ++rank) {
@@ -90,7 +90,7 @@ TEST(Lanes, threads_and_classes_change_no_number) {
   ExpectSameForAll(MakeGraph("gpt3-layer"));
 }
 
-// Here a class meets itself, so that its activity is counted while it goes on.
+// Here a class meets itself, so its activity is counted while it advances.
 TEST(Lanes, messages_within_a_class_change_no_number) {
   ExpectSameForAll(MakeGraph("llm"));
   ExpectSameForAll(MakeGraph("stencil"));

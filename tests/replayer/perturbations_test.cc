@@ -31,7 +31,7 @@ ReplayOptions With(const Perturbation& perturbation) {
   return options;
 }
 
-// The device stands during [100, 130), [200, 230), ...; not before.
+// The device is stopped during [100, 130), [200, 230), ...; not before.
 TEST(Interference, stretches_what_runs_into_it) {
   const std::vector<Interference> one = {{100, 30}};
   EXPECT_EQ(Interrupted(one, 0, 100), 100);
@@ -83,7 +83,7 @@ TEST(Perturbations, slow_host_delays_what_it_issues) {
   EXPECT_THAT(result->timelines[0].end, ElementsAre(160, 310, 460, 610));
 }
 
-// The host runs ahead of the device and stands for 1,000 ns before every second iteration; the last
+// The host runs ahead of the device and pauses for 1,000 ns before every second iteration; the last
 // ends where the next could begin.
 TEST(Perturbations, pause_comes_between_iterations) {
   const graph::Graph graph =
@@ -102,7 +102,7 @@ TEST(Perturbations, pause_comes_between_iterations) {
   EXPECT_THAT(result->iteration_ns, ElementsAre(110, 890, 890, 890));
 }
 
-// Rank 1 waits for rank 0 in every iteration; that one begins late in the first alone.
+// Rank 1 waits for rank 0 in every iteration; rank 0 begins late only in the first.
 TEST(Perturbations, those_without_effect_are_told) {
   graph::Graph graph = TinyGraph({{Kernel(0, 100), Collective(0, 0, 10), Sync()},
                                   {Kernel(0, 40), Collective(0, 0, 10), Sync()}});
@@ -130,7 +130,7 @@ TEST(Perturbations, those_without_effect_are_told) {
   EXPECT_EQ(warnings()[0].count, 1);
   options.iterations = 1;
   EXPECT_TRUE(warnings().empty());
-  // Of many those of a kind are one.
+  // If there are many, those of one kind count as one.
   options.iterations = 3;
   options.perturbations.resize(1);
   options.perturbations.insert(options.perturbations.end(), 16, options.perturbations[0]);

@@ -1,5 +1,5 @@
-// The slow rank is named from the symptoms of a replay in which it was slowed, and nobody where
-// nobody was.
+// The slow rank is found from the symptoms of a replay in which it was slowed; none is found if
+// none was slowed.
 #include "replayer/blame/straggler.h"
 
 #include <string>
@@ -41,7 +41,7 @@ std::vector<graph::Graph> Jobs() {
   jobs.push_back(Pipeline(4, 4, 1));
   jobs.push_back(Pipeline(1, 8, 2));
   jobs.push_back(Pipeline(8, 1, 4));
-  jobs.push_back(Pipeline(1, 1, 6));  // every rank alone in its role
+  jobs.push_back(Pipeline(1, 1, 6));  // every rank the only one of its role
   Result<graph::Graph> layers = slicer::MakeWorkload("gpt3-layer", 256);
   EXPECT_TRUE(layers.ok());
   layers->cluster = prism::testing::TestCluster();
@@ -107,7 +107,8 @@ TEST(FindStraggler, names_nobody_where_nobody_is_slow) {
   }
 }
 
-// A rank alone in its role that copies on the device does more than others, not the same slower.
+// The only rank of a role that copies on the device does more than others, not the same more
+// slowly.
 TEST(FindStraggler, takes_copies_on_the_device_for_work) {
   using prism::testing::Collective;
   using prism::testing::Kernel;
@@ -124,7 +125,7 @@ TEST(FindStraggler, takes_copies_on_the_device_for_work) {
   EXPECT_THAT(Named(prism::testing::TinyGraph(ranks), {}), IsEmpty());
 }
 
-// A slow host computes as fast as others and is waited for all the same.
+// A rank with a slow host computes as fast as others, yet others wait for it.
 TEST(FindStraggler, names_a_slow_host) {
   graph::Graph graph = Pipeline(2, 4, 2);
   for (const char* key : {"host.kernel_ns", "host.collective_ns"}) {

@@ -25,7 +25,7 @@ Summary SummaryOf(const graph::Graph& graph) {
   return Summarise(input);
 }
 
-// A program whose every third step does more: the iteration is the three.
+// A program in which every third step does more: three steps are the iteration.
 TEST(Summary, says_of_how_many_steps_an_iteration_is) {
   graph::Graph graph = TinyGraph({{Kernel(0, 3'000'000)}});
   graph.job.user_program = true;
@@ -39,7 +39,7 @@ TEST(Summary, says_of_how_many_steps_an_iteration_is) {
               HasSubstr("of 3 steps that take turns, 0.00100 s each on average"));
 }
 
-// A global batch is one step's.
+// The global batch is that of one step.
 TEST(Summary, counts_the_tokens_of_every_step_of_an_iteration) {
   graph::Graph graph = TinyGraph({{Kernel(0, 3'000'000)}});
   graph.job.user_program = true;

@@ -38,7 +38,7 @@ Record MakeDefine(uint32_t id, uint32_t bytes) {
   return record;
 }
 
-// Bytes that differ by record and place, so that a shifted or torn payload shows.
+// Bytes that differ by record and position, so that a shifted or torn payload is noticed.
 std::string MakePayload(uint32_t id, uint32_t bytes) {
   std::string payload(bytes, '\0');
   for (uint32_t index = 0; index < bytes; ++index) {

@@ -1,4 +1,4 @@
-// A program that looks at clocks, sleeps and waits; started by clock_test under the preload. Prints
+// A program that reads clocks, sleeps and waits; started by clock_test under the preload. Prints
 // one "name value" line per observation. Times are in milliseconds of the program's own clocks.
 #include <dlfcn.h>
 #include <pthread.h>
@@ -117,7 +117,7 @@ void ShowSleepLoop() {
   Show("sleeps_until_300_ms", sleeps);
 }
 
-// As Python sleeps: until a reading of the clock and the length.
+// Sleeps as Python does: until a clock reading plus the length.
 void ShowShortSleeps() {
   for (int sleep = 0; sleep < 3; ++sleep) {
     const timespec deadline = PointAfterNow(CLOCK_MONOTONIC, 50'123);
@@ -128,7 +128,7 @@ void ShowShortSleeps() {
   }
 }
 
-// Looks at the clock and sleeps until 60 ms have passed; the number of sleeps.
+// Reads the clock and sleeps until 60 ms have passed; returns the number of sleeps.
 int SleepsUntil60Ms() {
   const long long start = Milliseconds(CLOCK_MONOTONIC);
   int sleeps = 0;
@@ -138,10 +138,10 @@ int SleepsUntil60Ms() {
   return sleeps;
 }
 
-// A forked child, and a program that is started, sleep for real. Neither ends its loop where its
-// clock stands still.
+// A forked child, and a program that is started, sleep for real. Neither would end its loop if its
+// clock stood still.
 void ShowChildren(const char* self) {
-  const auto real_ms = [] {  // the machine's, whatever the clocks show
+  const auto real_ms = [] {  // the machine's time, whatever the clocks show
     timespec now = {};
     syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
     return now.tv_sec * 1000LL + now.tv_nsec / 1'000'000;
@@ -163,7 +163,7 @@ void ShowChildren(const char* self) {
 }
 
 // A thread that issues nothing waits in real time and sees the same clock, ahead by what it has
-// slept itself: a jump of the clock ends its wait at the next look, and never hangs it.
+// slept itself: a jump of the clock ends its wait at the next reading, and never hangs it.
 void ShowWatcher() {
   std::promise<long long> slept;
   std::thread watcher([&slept] {
@@ -195,8 +195,8 @@ void ShowWatcher() {
   looper.join();
 }
 
-// A thread with the name and the loop of c10d's watchdog looks while the rank sleeps, by a clock
-// that the sleep has not moved yet.
+// A thread with the name and the loop of c10d's watchdog checks while the rank sleeps, by a clock
+// that the sleep has not advanced yet.
 void ShowWatchdog() {
   std::mutex mutex;
   std::condition_variable condition;

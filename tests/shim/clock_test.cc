@@ -94,7 +94,7 @@ Outcome RunClockProgram(channel::Mode mode) {
   return outcome;
 }
 
-// What is alike whatever the clock: the lengths of sleeps to the nanosecond, loops that end.
+// What holds for every clock: lengths of sleeps to the nanosecond, loops that end.
 void ExpectSleeps(Outcome* outcome) {
   std::vector<int64_t> gaps_us = {3'000'000, 250'000, 1'500'000, 2'000'000};
   gaps_us.insert(gaps_us.end(), static_cast<size_t>(outcome->shown["sleeps_until_300_ms"]), 50'000);
@@ -102,7 +102,7 @@ void ExpectSleeps(Outcome* outcome) {
   gaps_us.insert(gaps_us.end(), static_cast<size_t>(outcome->shown["watchdog_asked"]), 100'000);
   gaps_us.push_back(3'000'000);
   EXPECT_EQ(outcome->gaps_us, gaps_us);
-  // By a clock that runs a loop takes fewer sleeps where the machine is late.
+  // With a running clock, a loop takes fewer sleeps if the machine is late.
   for (const char* const loop : {"sleeps_until_300_ms", "sleeps_at_start", "forked_sleeps",
                                  "started_sleeps", "watcher_sleeps_until_60_ms"}) {
     EXPECT_GE(outcome->shown[loop], 1) << loop;
@@ -150,7 +150,7 @@ TEST(Clock, is_real_while_recording_and_ahead_by_what_was_slept) {
   ExpectSleeps(&outcome);
 }
 
-// The GPU goes on while the rank sleeps, so it must really sleep; and so do ops end for watchdogs.
+// The GPU continues while the rank sleeps, so it must really sleep; ops also end for watchdogs.
 TEST(Clock, is_real_on_a_gpu_and_sleeps_take_their_time) {
   Outcome outcome = RunClockProgram(channel::Mode::kDevice);
   EXPECT_EQ(outcome.exit_code, 0);

@@ -1,4 +1,4 @@
-// Ranks as threads that come to two communicators in different order.
+// Ranks as threads that reach two communicators in different orders.
 #include "shim/nccl/deferred_moves.h"
 
 #include <array>
@@ -35,7 +35,7 @@ class DeferredMoves : public testing::Test {
   }
 
   // An all_reduce in place of one number. Ranks share the table of moves here, which processes do
-  // not: what they come to in turn is named by rank as well.
+  // not, so orders are identified by rank as well.
   Move AllReduce(uint64_t communicator, int32_t rank, int32_t* value) {
     Move move = {.communicators = {communicator},
                  .orders = {4 * communicator + static_cast<uint64_t>(rank)},
@@ -103,7 +103,7 @@ TEST_F(DeferredMoves, two_communicators_in_different_order_do_not_wait_for_each_
   }
 }
 
-// What a deferred move writes, the next one reads: it is deferred, too, and gets what was written.
+// The next move reads what a deferred one writes: it is deferred too, and gets what was written.
 TEST_F(DeferredMoves, what_needs_a_deferred_one_comes_after_it) {
   std::array<int32_t, 2> chained = {1, 2};
   std::array<int32_t, 2> other = {10, 20};
@@ -143,7 +143,7 @@ TEST_F(DeferredMoves, a_receive_in_front_of_a_collective_lets_the_sender_come_to
   EXPECT_EQ(sum, (std::array<int32_t, 2>{3, 3}));
 }
 
-// Both read one number, each for another communicator: neither has to wait for the other.
+// Both read one number, each for a different communicator: neither has to wait for the other.
 TEST_F(DeferredMoves, readers_of_the_same_bytes_do_not_wait_for_each_other) {
   const int32_t given = 5;
   std::atomic<bool> second_ran{false};

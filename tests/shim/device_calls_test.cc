@@ -250,7 +250,7 @@ TEST_F(DeviceCalls, threads_beyond_two_that_issue_work_are_counted) {
   EXPECT_THAT(counters, testing::Contains("several_issuing_threads"));
 }
 
-// In a child of its own, which takes all numbers that there are.
+// In a separate child, which uses up all numbers.
 TEST_F(DeviceCalls, streams_without_a_number_are_refused) {
   const pid_t child = fork();
   if (child == 0) {
@@ -342,7 +342,7 @@ TEST_F(DeviceCalls, memory_of_a_pool_may_be_taken_and_given_back_under_capture) 
   EXPECT_EQ(nodes, 2U);
 }
 
-// What CUDA 13's ptxas takes for .minnctapersm and .maxntid.
+// What CUDA 13's ptxas accepts for .minnctapersm and .maxntid.
 TEST(SmLimits, are_those_of_the_capability_not_of_its_generation) {
   const auto limits = [](int threads, int blocks) {
     return testing::AllOf(Field(&SmLimits::threads, threads), Field(&SmLimits::blocks, blocks),

@@ -1,5 +1,5 @@
-// A program's calls on a real device, with tests/support/fake_gpu.cc in its place: what the program
-// makes arrives below, and is recorded as on the virtual device.
+// A program's calls on a real device, simulated by tests/support/fake_gpu.cc: the program's calls
+// reach the device, and are recorded as on the virtual device.
 #include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -68,8 +68,8 @@ class Program {
 
   channel::Consumer& consumer() { return consumer_; }
 
-  // Takes all records and waits for the end; the exit code that the program says, -1 where it ends
-  // without.
+  // Takes all records and waits for the end; returns the exit code that the program reports, -1 if
+  // none.
   template <typename Take>
   int Run(const Take& take) {
     const int code = testing::DrainChannel(&consumer_, process_, take);
@@ -77,7 +77,7 @@ class Program {
     return code;
   }
 
-  // Of the process, behind Run.
+  // Exit code of the process, after Run.
   [[nodiscard]] int exit_code() const { return WEXITSTATUS(status_); }
 
   std::string Output() const {
@@ -101,7 +101,7 @@ class Program {
   int status_ = 0;
 };
 
-// What a program is recorded as doing.
+// The record of a program, as lines.
 std::vector<std::string> RecordedLines(const char* path, const Variables& environment) {
   Program program(path, Mode::kRecord, environment);
   std::map<uint32_t, std::string> kernels;
@@ -118,7 +118,7 @@ std::vector<std::string> RecordedLines(const char* path, const Variables& enviro
   return lines;
 }
 
-// Addresses are a process's own.
+// Addresses differ between processes.
 std::vector<std::string> WithoutAddresses(std::vector<std::string> lines) {
   for (std::string& line : lines) {
     if (line.starts_with("allocate ")) {
@@ -183,7 +183,7 @@ TEST(DeviceForward, a_collective_holds_its_stream_and_leaves_its_values) {
   const Holds holds = RunHeld(&program);
   EXPECT_EQ(holds.calls, 8);
   EXPECT_EQ(holds.began, 8);
-  EXPECT_GE(holds.ended, 7);  // the process may leave before it tells of the last
+  EXPECT_GE(holds.ended, 7);  // the process may exit before it reports the last
   EXPECT_EQ(program.Output(),
             "sum of 4: 3 3\nsum of 16384: 3 3\nsum of 524288: 3 3\n"
             "sum of 524288 integers: 6 6\n"
@@ -202,8 +202,8 @@ TEST(DeviceForward, an_abort_ends_a_program_that_is_held) {
   EXPECT_EQ(program.Output(), "");
 }
 
-// NVIDIA's own runtime, over its driver's stub library, which refuses: the program is told so. Over
-// none it could not start to ask.
+// NVIDIA's own runtime on the driver's stub library, which refuses every call, and the program sees
+// that. Without a driver library it could not call anything.
 TEST(DeviceForward, calls_reach_the_real_runtime_and_its_calls_the_real_driver) {
   constexpr int kNoStream = 2;  // held_program.cc
   for (const auto& [driver, code] :
@@ -217,7 +217,7 @@ TEST(DeviceForward, calls_reach_the_real_runtime_and_its_calls_the_real_driver) 
   }
 }
 
-// Where the echoes (echo_device.S) leave what they were called with.
+// Where the echoes (echo_device.S) store their arguments.
 struct Echo {
   const char* name;
   std::array<uint64_t, 6> registers;

@@ -1,5 +1,5 @@
 // A small libtorch program for device_torch_test: what it prints is compared there. It knows
-// nothing of the shim. With RUN_LAYERS in its environment it runs some layers more, for
+// nothing of the shim. With RUN_LAYERS in its environment it runs more layers, for
 // device_forward_test.
 #include <dlfcn.h>
 
@@ -65,13 +65,13 @@ void ShowOutOfMemory() {
   }
 }
 
-// A name that this version of the library does not have and extensions link against.
+// A name that this version of the library lacks and extensions link against.
 void ShowLaterNames() {
   const void* const name = dlsym(RTLD_DEFAULT, "cublasLtGroupedMatrixLayoutInit_internal");
   std::printf("later name %d\n", name != nullptr ? 1 : 0);
 }
 
-// What libraries do as one op each.
+// Library calls that are one op each.
 void RunLayers() {
   const auto image =
       torch::randn({2, 4, 8, 8}, torch::kCUDA).contiguous(at::MemoryFormat::ChannelsLast);

@@ -1,5 +1,5 @@
-// libtorch, unmodified, on the virtual device: starts device_torch_program under the preload, alone
-// and with a worker, and compares what it prints and what arrives.
+// libtorch, unmodified, on the virtual device: starts device_torch_program under the preload, with
+// and without a worker, and compares what it prints and what arrives.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -132,7 +132,7 @@ void Answer(const Record& record, channel::Consumer* consumer) {
   }
 }
 
-// Takes records until the process has said that it exits, or is gone.
+// Takes records until the process has announced its exit, or is gone.
 Recording Drain(channel::Consumer* consumer, pid_t process, bool answers) {
   Recording recording;
   testing::DrainChannel(consumer, process,
@@ -200,7 +200,7 @@ TEST(DeviceTorch, records_what_the_program_issues) {
   EXPECT_EQ(recording.counts.at(RecordKind::kEventWait), 1);
   ASSERT_FALSE(recording.out_of_memory.empty());
   EXPECT_EQ(recording.out_of_memory[0].segment.bytes, int64_t{90} << 30);
-  // The main thread and the one of autograd.
+  // The main thread and autograd's.
   EXPECT_EQ(recording.threads, (std::set<uint16_t>{0, 1}));
 }
 

@@ -12,7 +12,7 @@
 namespace prism::shim {
 namespace {
 
-// Descriptors refer to each other and are destroyed when all tests are through.
+// Descriptors refer to each other and are destroyed after all tests.
 class Descriptors {
  public:
   ~Descriptors() {
@@ -95,7 +95,7 @@ TEST(DnnOperation, five_products_are_backward_with_the_gradient_first) {
   EXPECT_EQ(found->inputs[2].dims, kKey);
 }
 
-// libtorch's own op would not tell how large the output is.
+// libtorch's own op does not have the size of the output.
 TEST(DnnOperation, convolutions_say_more_than_the_framework) {
   cudnnBackendDescriptor_t convolution =
       Create(CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR);
@@ -118,7 +118,7 @@ TEST(DnnOperation, other_graphs_are_none) {
       FindOperation(Graph({Product({4, 4}, {4, 4}), Product({4, 4}, {4, 4})})).has_value());
 }
 
-// The plan is made from heuristics' results, with the graph long out of sight.
+// The plan is made from heuristics' results, without access to the graph.
 TEST(DnnOperation, a_plan_keeps_the_context_of_its_graph) {
   const DnnDescriptor& graph = Graph({Product(kQuery, kKeyTransposed), Product(kScores, kKey)});
   auto* const opaque = const_cast<DnnDescriptor*>(&graph);

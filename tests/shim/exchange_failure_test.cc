@@ -84,7 +84,7 @@ TEST(Exchange, message_of_another_size_is_a_mismatch) {
   EXPECT_NE(std::string(status.message).find("other side sends 4 bytes"), std::string::npos);
 }
 
-// As ncclCommAbort does it from another thread: nobody else's waits end.
+// As ncclCommAbort does from another thread: no other waits end.
 TEST(Exchange, one_call_is_given_up_alone) {
   const std::vector<int32_t> present = {0, 1};
   ExchangeArena arena = ExchangeArena::Create(kTestArenaBytes);
@@ -140,7 +140,8 @@ TEST(Exchange, abort_wakes_everybody) {
   });
 }
 
-// Memory of which nothing was ever written: any access but asking and invalidating is an error.
+// Memory in which nothing was ever written: any access other than querying and invalidating is an
+// error.
 class NeverWritten : public Memory {
  public:
   bool Read(const void* /*source*/, size_t /*bytes*/, void* /*out*/) override {

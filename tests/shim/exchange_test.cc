@@ -16,7 +16,7 @@ namespace prism::shim {
 namespace {
 
 // Values that every element type holds exactly, sums and products of four of them included in
-// float32; different for every rank and place.
+// float32; different for every rank and position.
 double Value(int32_t rank, size_t place) {
   return static_cast<double>((static_cast<size_t>(rank) + place) % 3 + 1);
 }
@@ -133,8 +133,8 @@ struct Tensor {
   }
 };
 
-// What the reduction over `size` members must be at `place`, absent ones giving what the lowest
-// present one gives.
+// What the reduction over `size` members must be at `place`, if absent ones contribute what the
+// lowest present one does.
 double Reference(ReduceKind kind,
                  Element element,
                  const std::vector<int32_t>& present,
@@ -204,7 +204,7 @@ class ExchangeTest : public ::testing::TestWithParam<Case> {
     return std::find(present.begin(), present.end(), rank) == present.end();
   }
 
-  // Whose data stands in the place of `rank`.
+  // Whose data is used in place of `rank`.
   [[nodiscard]] int32_t Giver(int32_t rank) const {
     return Absent(rank) ? GetParam().present.front() : rank;
   }

@@ -1,6 +1,5 @@
-// One rank of two under the shim: a sum of two numbers with a peer that is not there, from the
-// host's memory and back, and a hold around it. What it prints is compared in
-// device_forward_test.
+// One rank of two under the shim: a sum of two numbers with an absent peer, from host memory and
+// back, with a hold around it. What it prints is compared in device_forward_test.
 #include <array>
 #include <cstdio>
 #include <vector>
@@ -42,7 +41,7 @@ bool SumOfIntegers(ncclComm_t comm, cudaStream_t stream, size_t count) {
   return true;
 }
 
-// A wait spoils a capture, after which the stream is as it was.
+// A wait invalidates a capture, after which the stream is as before.
 bool SpoilCapture(cudaStream_t stream) {
   cudaGraph_t graph = nullptr;
   return cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed) == cudaSuccess &&
@@ -50,7 +49,7 @@ bool SpoilCapture(cudaStream_t stream) {
          cudaStreamEndCapture(stream, &graph) != cudaSuccess && graph == nullptr;
 }
 
-// The same in a graph, which is launched with other numbers than it was captured with.
+// The same in a graph, which is launched with different numbers from those at capture.
 bool SumInGraph(ncclComm_t comm, cudaStream_t stream, size_t count) {
   std::vector<float> numbers(count);
   float* buffer = nullptr;
@@ -89,7 +88,7 @@ int main() {
       ncclCommInitRank(&comm, 2, id, 0) != ncclSuccess) {
     return 2;
   }
-  // By way of the host, by way of the host and a kernel, and on the device.
+  // Through the host, through the host and a kernel, and on the device.
   constexpr size_t kMiddle = size_t{1} << 14;
   constexpr size_t kLarge = size_t{1} << 19;
   return Sum(comm, stream, 4) && Sum(comm, stream, kMiddle) && Sum(comm, stream, kLarge) &&

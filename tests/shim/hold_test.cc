@@ -1,5 +1,6 @@
 // Holds over a driver whose GPU is the CPU (tests/support/fake_cuda_driver.cc): the image of the
-// real kernels is loaded and the logic that they are compiled from runs, a thread a block.
+// real kernels is loaded and the logic from which they are compiled runs, with one thread per
+// block.
 #include <dlfcn.h>
 
 #include <algorithm>

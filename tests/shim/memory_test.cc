@@ -1,5 +1,5 @@
 // The memory of the virtual device without a program: addresses, capacity, which bytes are valid.
-// Runs on the profile of a process without a worker: an H100 of 81,559 MiB, 400 MiB of context,
+// Uses the profile of a process without a worker: an H100 of 81,559 MiB, 400 MiB of context,
 // descending addresses.
 #include "shim/cuda/memory.h"
 

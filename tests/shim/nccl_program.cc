@@ -1,5 +1,5 @@
 // What one present rank of a job of four does (ranks 1 and 3 are present). "calls": communicators
-// made in every way, values exchanged with the other one, products. "watchdog": a thread that
+// created in every way, values exchanged with the other one, products. "watchdog": a thread that
 // watches transfers. Exits with the line of the first check that fails.
 #include <pthread.h>
 
@@ -87,7 +87,7 @@ int Collectives(ncclComm_t world, int rank) {
   return 0;
 }
 
-// The pair is known from the framework; its own children then from its members.
+// The pair is known from the framework; its children are then known from its members.
 int Splits(ncclComm_t world, int rank) {
   WorkFor("pair", 1, 2, 2, rank / 2);
   ncclComm_t pair = nullptr;
@@ -107,7 +107,7 @@ int Splits(ncclComm_t world, int rank) {
   WorkFor("alone", rank, 1, 1, 0);
   ncclComm_t alone = nullptr;
   REQUIRE(ncclCommSplit(turned, rank, 0, &alone, nullptr) == ncclSuccess);
-  // What one rank does by itself is no part of the group: NCCL launches nothing for it.
+  // What one rank does by itself is not part of the group: NCCL launches nothing for it.
   ncclGroupStart();
   ncclBroadcast(value, value, 1, ncclFloat, 0, turned, nullptr);
   ncclBroadcast(value, value, 1, ncclFloat, 0, alone, nullptr);
@@ -153,8 +153,8 @@ int Products() {
   return 0;
 }
 
-// A thread with the name and the loop of c10d's watchdog looks once for each time that the host has
-// waited for the device with transfers issued, never by itself, and ends when it is told to.
+// A thread with the name and the loop of c10d's watchdog checks once each time that the host has
+// waited for the device with transfers issued, never by itself, and ends on request.
 int Watchdog(ncclComm_t world) {
   std::mutex mutex;
   std::condition_variable condition;

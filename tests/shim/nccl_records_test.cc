@@ -1,5 +1,5 @@
 // Two present ranks of a job of four, each a process with its channel, one exchange between them:
-// what they say is compared with what they did (nccl_program.cc).
+// their records are compared with what they did (nccl_program.cc).
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -44,7 +44,7 @@ channel::Config JobOfFour(int32_t rank) {
   return config;
 }
 
-// What one process said, as text.
+// What one process recorded, as text.
 class Transcript {
  public:
   void Add(const Record& record, std::span<const std::byte> payload) {
@@ -139,7 +139,7 @@ class Transcript {
   std::vector<uint64_t> identities_;
 };
 
-// Reads until the process has left; its exit code.
+// Reads until the process has exited; returns its exit code.
 int Drain(channel::Consumer* consumer, pid_t process, Transcript* transcript) {
   return testing::DrainChannel(consumer, process,
                                [&](const Record& record, std::span<const std::byte> payload) {
@@ -149,7 +149,7 @@ int Drain(channel::Consumer* consumer, pid_t process, Transcript* transcript) {
                                });
 }
 
-// What ranks 1 and 3 say while they do `part` of nccl_program.
+// What ranks 1 and 3 record while they run `part` of nccl_program.
 struct Said {
   Transcript first;
   Transcript last;
@@ -191,7 +191,7 @@ TEST(NcclRecords, watchdogs_follow_their_rank) {
 TEST(NcclRecords, two_present_ranks_of_four) {
   Said said;
   RunProgram("calls", &said);
-  // All have the same identity on both, but for the communicator that each is alone in.
+  // All have the same identity on both, except the communicator in which each is alone.
   auto first = said.first.identities();
   auto last = said.last.identities();
   ASSERT_EQ(first.size(), 4U);

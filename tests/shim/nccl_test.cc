@@ -1,4 +1,4 @@
-// The NCCL stand-in in a process of its own: rank 0 alone, all other members virtual.
+// The NCCL replacement in a separate process: only rank 0, all other members virtual.
 #include <cstring>
 #include <string>
 #include <utility>
@@ -141,7 +141,7 @@ TEST_F(NcclTest, scaled_sums) {
   EXPECT_EQ(ncclAllReduce(buffer, buffer, 1, ncclDouble, op, comm_, nullptr), ncclInvalidArgument);
 }
 
-// Its number may be another's before the group is carried out.
+// Its number may be reused before the group is carried out.
 TEST_F(NcclTest, scaled_sums_may_be_destroyed_once_they_were_given) {
   double* first = Device<double>({1});
   double* second = Device<double>({1});

@@ -135,7 +135,7 @@ TEST(Observer, records_a_training_program) {
   EXPECT_EQ(product->matmul.m * product->matmul.n * product->matmul.k, 16 * 64 * 32);
 
   const graph::Program& program = fragment->program;
-  EXPECT_EQ(CountOf(program, OpKind::kMarker), 8);  // begin and end of four ranges
+  EXPECT_EQ(CountOf(program, OpKind::kMarker), 8);  // begins and ends of four ranges
   EXPECT_EQ(CountOf(program, OpKind::kCollective), 1);
   EXPECT_EQ(CountOf(program, OpKind::kDeviceSync), 1);
   ASSERT_EQ(fragment->comm_slots.size(), 1U);
@@ -168,7 +168,7 @@ TEST(Observer, blocks_sum_to_the_allocators_own_peak) {
   EXPECT_GE(fragment->memory.peak_reserved, fragment->memory.peak_allocated);
 }
 
-// The worker says that each synchronisation ends a second after the one before.
+// The worker answers that each synchronisation ends a second after the previous one.
 TEST(Observer, programs_clock_shows_the_answers) {
   channel::Consumer consumer(MakeConfig(channel::Mode::kEmulate));
   int64_t host_time = 0;

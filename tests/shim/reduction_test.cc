@@ -1,5 +1,5 @@
 // The arithmetic of reductions: small formats against their definition by powers of two, and the
-// text that the GPU runs against the exchange's.
+// code that the GPU runs against the exchange's.
 #include "shim/nccl/reduction.h"
 
 #include <cmath>
@@ -16,7 +16,7 @@
 namespace prism::shim {
 namespace {
 
-// What the bits of a format stand for.
+// The value of the bits of a format.
 template <SmallFormat kFormat>
 float Meaning(uint32_t bits) {
   using Fields = SmallFields<kFormat>;
@@ -34,7 +34,8 @@ float Meaning(uint32_t bits) {
   return (bits >> Fields::kSignAt) != 0 ? -value : value;
 }
 
-// The bits of the number that is nearest to a finite one, by rounding in units of the last place.
+// The bits of the representable number nearest to a finite one, by rounding in units of the last
+// place.
 template <SmallFormat kFormat>
 uint32_t Nearest(float value) {
   using Fields = SmallFields<kFormat>;
@@ -91,7 +92,7 @@ TEST(SmallFormats, are_what_their_definition_says_and_round_to_the_nearest) {
   CheckFormat<kE5m2>();
 }
 
-// All bits are drawn, NaNs and subnormals among them. Each thread takes elements of its own.
+// All bits are drawn, NaNs and subnormals among them. Each thread takes its own elements.
 TEST(DeviceReduction, gives_the_bits_of_the_exchange) {
   constexpr size_t kCount = 97;
   constexpr size_t kStride = 1024;

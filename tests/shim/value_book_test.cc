@@ -1,4 +1,4 @@
-// What a rank is told in place of an absent one.
+// What a rank is given in place of an absent one's data.
 #include "shim/channel/value_book.h"
 
 #include <string>
@@ -87,7 +87,7 @@ TEST(ValueBook, a_send_stands_for_one_that_goes_as_far) {
 TEST(ValueBook, what_is_past_the_recording_repeats_its_steady_iteration) {
   std::string values;
   Give(Call(1, 0, 0, 0), 0, "start", &values);
-  // Two values an iteration, three collectives of the communicator.
+  // Two values per iteration, three collectives of the communicator.
   for (int32_t iteration = 0; iteration < 3; ++iteration) {
     const auto first = static_cast<uint64_t>(1 + 3 * iteration);
     Give(Call(1, 0, first, 0), 4 + iteration, Numbered('a', iteration), &values);

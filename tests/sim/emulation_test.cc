@@ -1,5 +1,5 @@
-// Emulation is not decoration: what sandbox ranks show is what the graph says, and what they do
-// counts. prism-emulate end to end, on a GPT of 16 ranks (tp 2, pp 4, dp 2).
+// Emulation is real: what sandbox ranks show is what the graph says, and what they do has effects.
+// prism-emulate end to end, on a GPT of 16 ranks (tp 2, pp 4, dp 2).
 #include <cstdlib>
 #include <fstream>
 #include <map>
@@ -92,7 +92,7 @@ class Emulation : public testing::Test {
 
   void SetUp() override { ASSERT_EQ(base_.code, 0) << base_.output; }
 
-  // On the graph of the first run; what `program` says in place of the built-in workload.
+  // Runs on the graph of the first run; `program` replaces the built-in workload.
   static Finished Run(const std::string& name,
                       const std::vector<std::string>& options,
                       const std::vector<std::string>& plants = {}) {
@@ -132,7 +132,8 @@ TEST_F(Emulation, all_sixteen_ranks_print_the_time_of_the_summary) {
   EXPECT_TRUE(Descendants().empty());
 }
 
-// What the graph says of a sleep of half a second: the engine with the gap put in by hand.
+// The effect of a half-second sleep according to the graph: the engine with the gap inserted by
+// hand.
 double EngineMs(const graph::Graph& graph, Rank rank, int iteration, const std::string& marker) {
   const graph::Program& program = graph.role_of(rank).program;
   replayer::OpPosition position = int64_t{iteration} * program.size();
@@ -154,8 +155,8 @@ double EngineMs(const graph::Graph& graph, Rank rank, int iteration, const std::
          static_cast<double>(engine->Summarise().iteration_ns[static_cast<size_t>(iteration)]);
 }
 
-// Everybody waits for the first forward of the first stage; only the zeroing of gradients, below a
-// millisecond, goes on while its host sleeps.
+// Everybody waits for the first forward of the first stage; only the zeroing of gradients, less
+// than a millisecond, continues while its host sleeps.
 TEST_F(Emulation, sleep_without_slack_delays_another_stage_by_its_length) {
   const Finished run = Run("sleep", {"--sandbox-ranks", "0,12"}, {"--plant", "sleep:0:2:0:0.5"});
   ASSERT_EQ(run.code, 0) << run.output;
@@ -191,7 +192,7 @@ TEST_F(Emulation, sleep_in_the_middle_delays_another_stage_as_the_graph_says) {
 
 TEST_F(Emulation, straggler_among_virtual_ranks_shows_in_the_log_of_a_sandbox_rank) {
   const Finished run = Run("straggler", {"--sandbox-ranks", "0", "--perturb", "straggler:15:2"});
-  // Who names sandbox ranks sees them live, prefixed.
+  // Sandbox ranks that the user named are shown live, prefixed.
   EXPECT_THAT(run.output, testing::HasSubstr("[rank 0]  iteration"));
   ASSERT_EQ(run.code, 0) << run.output;
   const std::vector<double> printed = Printed("straggler", 0);

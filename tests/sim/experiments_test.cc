@@ -1,6 +1,6 @@
-// Runs every folder of experiments/ that has a config.toml and holds its expected.json against the
-// run's summary.json and the roles of its graph. What takes minutes has a small.toml with
-// expected_small.json beside it, which is run instead.
+// Runs every folder of experiments/ that has a config.toml and compares its expected.json with the
+// run's summary.json and the roles of its graph. Experiments that take minutes have a small.toml
+// with expected_small.json, which is run instead.
 
 #include <algorithm>
 #include <cmath>

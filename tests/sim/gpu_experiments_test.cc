@@ -27,7 +27,7 @@ TEST(GpuExperiments, dry_run_builds_everything_and_names_every_case) {
 }
 
 #ifdef PRISM_CARRIED
-// What is carried runs from another folder, with libraries of its own; where no GPU is, the checks
+// The collected files run from another folder, with their own libraries; without a GPU the checks
 // say so.
 TEST(GpuExperiments, what_is_carried_runs_and_checks_want_a_gpu) {
   const ScratchFolder scratch;
@@ -57,7 +57,7 @@ TEST(GpuExperiments, unknown_options_and_programs_are_refused) {
   EXPECT_THAT(misspelt.output, HasSubstr("--only hold:"));
 }
 
-// The script with programs that do nothing but end with a code, as often as they are called.
+// The script with programs that only exit with given codes.
 class RunAll : public testing::Test {
  protected:
   void SetUp() override {

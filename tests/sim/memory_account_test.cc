@@ -1,4 +1,4 @@
-// The memory account of a synthesised job against the caching allocator of recorded ranks:
+// The predicted memory of a synthesised job against the caching allocator of recorded ranks:
 // parameters, gradients and optimizer state to the byte, the peak within a few percent.
 #include <map>
 #include <string>

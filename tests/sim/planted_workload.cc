@@ -1,4 +1,4 @@
-// The built-in workload with behaviour planted in it, for tests that something is noticed:
+// The built-in workload with planted behaviour, for tests that it is noticed:
 //
 //   planted_workload [--plant PLANT]... <arguments of prism-workload>
 //

@@ -104,7 +104,7 @@ Result<RunContext> MakeTestContext(const Recording& recording) {
 
 namespace {
 
-// Runs all ranks at once, each with the others present or each alone.
+// Runs all ranks at once, each with the others present or each as the only one.
 Result<std::vector<graph::Fragment>> Record(const Recording& recording,
                                             const std::vector<Rank>& ranks,
                                             bool together) {

@@ -14,8 +14,8 @@ namespace prism::launch {
 // A GPT of 8 layers and hidden size 256 with tp 2, pp 4, dp 2: 16 ranks, 4 micro-batches each.
 graph::JobSpec TinyJob();
 
-// The job on the H100 preset with the programs of this build. `program` runs in place of
-// prism-workload where it is given, with `plants` before the usual arguments.
+// The job on the H100 preset with the programs of this build. `program`, if given, runs instead of
+// prism-workload, with `plants` before the usual arguments.
 struct Recording {
   graph::JobSpec job;
   std::string program = {};
@@ -28,7 +28,7 @@ Result<RunContext> MakeTestContext(const Recording& recording);
 Result<std::vector<graph::Fragment>> RecordTogether(const Recording& recording,
                                                     const std::vector<Rank>& ranks);
 
-// Likewise, but each as if it were the only one.
+// The same, but each as if it were the only one.
 Result<std::vector<graph::Fragment>> RecordAlone(const Recording& recording,
                                                  const std::vector<Rank>& ranks);
 

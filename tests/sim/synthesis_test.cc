@@ -1,7 +1,7 @@
 // The synthesised graph of the built-in workload against the recorded one, for layouts drawn by a
 // seed: kind, stream, flags and dependencies of every op, collectives, communicators and peers,
-// framework ops, shapes of tensors and matrix products. Of a kernel's name only the family is
-// compared, and its launch geometry not at all (KernelFamily).
+// framework ops, shapes of tensors and matrix products. Only the family of a kernel's name is
+// compared (KernelFamily), and its launch geometry not at all.
 #include <string>
 #include <utility>
 #include <vector>
@@ -132,7 +132,7 @@ std::string BareName(const std::string& name) {
 }
 
 // libtorch picks one of several kernels of a family by alignment and size, which a synthesised
-// kernel does not say.
+// kernel does not specify.
 std::string KernelFamily(const std::string& name) {
   std::string family = BareName(name);
   for (const std::string prefix : {"vectorized_", "unrolled_", "_"}) {
@@ -149,7 +149,7 @@ std::string KernelFamily(const std::string& name) {
   return family;
 }
 
-// Leaves out what a synthesised kernel does not say: grid, block, template arguments.
+// Drops what a synthesised kernel does not specify: grid, block, template arguments.
 void DropGeometry(graph::Graph* graph) {
   for (graph::KernelSignature& signature : graph->signatures) {
     signature.grid = {0, 0, 0};
@@ -160,8 +160,8 @@ void DropGeometry(graph::Graph* graph) {
   }
 }
 
-// Memory is not synthesised. Signatures are compared op by op already; their tables differ in how
-// many members of a family there are.
+// Memory is not synthesised. Signatures are compared op by op already; their tables differ in the
+// number of members of a family.
 std::string Text(const std::vector<graph::Difference>& differences) {
   std::string text;
   for (const graph::Difference& difference : differences) {

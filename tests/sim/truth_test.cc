@@ -1,5 +1,5 @@
-// Sixteen ranks, all of them real: what one recorded rank a role says of the others has to be what
-// they do. Serving all other ranks from a few recorded ones stands or falls with it.
+// Sixteen ranks, all of them real: what one recorded rank per role predicts for the others has to
+// be what they do. Serving all other ranks from a few recorded ones depends on this.
 #include <string>
 #include <vector>
 
@@ -130,7 +130,7 @@ TEST(Truth, extra_op_on_one_rank_splits_its_role_visibly) {
   const Result<RunContext> context = MakeTestContext(recording);
   ASSERT_TRUE(context.ok()) << context.status().message();
   std::vector<Rank> ranks = Representatives(context->plan);
-  ranks.emplace_back(5);  // stage 1, where rank 4 stands for all
+  ranks.emplace_back(5);  // stage 1, where rank 4 represents all
   auto fragments = RecordAlone(recording, ranks);
   ASSERT_TRUE(fragments.ok()) << fragments.status().message();
   const Result<graph::Graph> graph = StitchAll(*context, *fragments);

@@ -138,7 +138,7 @@ TEST_F(VerbsOnRun, run_json_holds_a_hash_of_every_file_that_was_read) {
   }
 }
 
-// A graph is a whole run: replayed without any program it gives the same numbers.
+// A graph is a complete run: replayed without any program it gives the same numbers.
 TEST_F(VerbsOnRun, a_run_from_the_graph_alone_differs_in_its_sandbox_ranks_only) {
   const CommandOutput again =
       Run("prism-emulate --graph run/graph.prism --sandbox-ranks none --quiet --out again");

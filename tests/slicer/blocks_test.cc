@@ -1,5 +1,5 @@
-// Kernel content of transformer units against counts made by hand. That the built-in style is what
-// is recorded, op by op, is tests/sim's business.
+// Kernels of transformer units against counts by hand. That the built-in style equals a recording,
+// op by op, is tested in tests/sim.
 #include "slicer/synthesize/blocks/blocks.h"
 
 #include <functional>
@@ -53,7 +53,7 @@ TrainingStyle UnfusedStyle() {
   return style;
 }
 
-// Units of one micro-batch on one rank, a layer standing for all.
+// Units of one micro-batch on one rank; one layer represents all.
 struct Units {
   BlockTables tables;
   UnitBlocks embedding;
@@ -81,7 +81,7 @@ double MatmulFlops(const graph::Program& program, const BlockTables& tables) {
   return flops;
 }
 
-// Of an iteration of the whole job.
+// FLOPs of an iteration of the whole job.
 double IterationFlops(const JobSpec& job, const TrainingStyle& style) {
   const Units units = MakeUnits(job, style);
   const auto both = [&](const UnitBlocks& unit) {
@@ -94,8 +94,8 @@ double IterationFlops(const JobSpec& job, const TrainingStyle& style) {
                                     job.microbatches());
 }
 
-// What a causal mask would leave out: half of both products of the core. 4 s² h a sequence forward,
-// `passes` times that in all.
+// What a causal mask would leave out: half of both products of the core. 4 s² h per sequence
+// forward, `passes` times that in total.
 double MaskedHalf(const JobSpec& job, double passes) {
   const auto tokens = static_cast<double>(job.tokens_per_iteration());
   return passes * 0.5 * 4.0 * static_cast<double>(job.seq_len * job.model.hidden) * tokens *
@@ -152,10 +152,10 @@ TEST(Blocks, frozen_weights_have_no_gradients) {
   style.frozen_weights = true;
   const Units frozen = MakeUnits(job, style);
   EXPECT_TRUE(frozen.layer.backward.ready.empty());
-  // Of linear layers only the input's gradient is left; the core has none but input gradients.
+  // Linear layers have only the input's gradient left; the core has only input gradients.
   const double linear = 256 * 2 * 2.0 * (512 * (512 + 2 * 256) + 512 * 512 + 3 * 512 * 2048) / 2;
-  // Adapters of rank 16 beside the first and last projection of attention, whose four products of
-  // a backward pass come on top.
+  // Adapters of rank 16 beside the first and last projection of attention, whose four products of a
+  // backward pass are added.
   const double adapters = 256 * 2 * 2.0 * 2 * 16 * ((512 + 512) + (256 + 512));
   EXPECT_DOUBLE_EQ(MatmulFlops(trained.layer.backward.program, trained.tables) -
                        MatmulFlops(frozen.layer.backward.program, frozen.tables),
@@ -186,7 +186,7 @@ TEST(Blocks, latent_attention_adds_up_to_model_flops) {
   JobSpec job = SmallJob(BlockKind::kLlama);
   job.model.kv_heads = job.model.heads;
   job.model.latent = {.q_rank = 192, .kv_rank = 64, .rope_dim = 32, .value_dim = 64};
-  // Keys of 64 + 32, values of 64: (96 + 64) / 2 in place of a head's 64 elements.
+  // Keys of 64 + 32, values of 64: (96 + 64) / 2 instead of a head's 64 elements.
   JobSpec wider = job;
   wider.model.hidden = 8 * (96 + 64) / 2;
   EXPECT_DOUBLE_EQ(IterationFlops(job, UnfusedStyle()),
@@ -206,8 +206,8 @@ TEST(Blocks, zero_bubble_halves_hold_the_products_of_the_whole) {
   }
 }
 
-// Korthikanti et al. 2022, section 4.2.2: sequence parallelism replaces two all-reduces a direction
-// by two pairs of all-gather and reduce-scatter; backward gathers the two saved inputs again.
+// Korthikanti et al. 2022, section 4.2.2: sequence parallelism replaces two all-reduces per pass by
+// two pairs of all-gather and reduce-scatter; backward gathers the two saved inputs again.
 TEST(Blocks, tensor_parallel_traffic_of_a_layer) {
   JobSpec job = SmallJob(BlockKind::kGpt);
   const int64_t activation = 256 * 2 * 512 * 2;
@@ -299,7 +299,7 @@ TEST(Blocks, fused_kernels_move_what_they_read_and_write) {
   // Scores [2 · 4 heads, 256, 256] of 2 bytes, read and written.
   EXPECT_EQ(BytesOf(units.layer.forward, units.tables, "scaled_masked_softmax"),
             2.0 * 8 * 256 * 256 * 2);
-  // 128 · 2 · 512 elements outside of tensor-parallel regions, twice a layer: two reads and a write
+  // 128 · 2 · 512 elements outside tensor-parallel regions, twice per layer: two reads and a write
   // of 2 bytes, a byte of mask, and the bias.
   EXPECT_EQ(BytesOf(units.layer.forward, units.tables, "bias_dropout_add"),
             2.0 * (128 * 2 * 512 * 7 + 512 * 2));
@@ -326,7 +326,7 @@ TEST(Blocks, optimizer_launches_are_those_of_libtorch) {
   EXPECT_EQ(adam, (std::vector<uint32_t>{320, 62, 1}));
 }
 
-// Every choice by itself on top of a common style, on jobs that it applies to.
+// Every choice by itself on top of a common style, on jobs to which it applies.
 struct Choice {
   std::string name;
   std::function<void(JobSpec*, TrainingStyle*)> apply;
@@ -434,7 +434,7 @@ TEST(Blocks, every_choice_gives_well_formed_units) {
   }
 }
 
-// Names of kernels that are costed by default, because no rule knows them.
+// Names of kernels that are costed by default, because no rule matches them.
 std::string UnknownKernels(const BlockTables& tables) {
   std::string unknown;
   for (const graph::KernelSignature& signature : tables.signatures()) {

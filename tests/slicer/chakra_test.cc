@@ -78,8 +78,8 @@ const graph::CollectiveShape& FirstShape(const ImportResult& result) {
   return result.graph.roles.front().program.collectives.front();
 }
 
-// The bytes that ASTRA-sim's own generator writes for an all_gather of 1 MiB a rank: comm_size is
-// one rank's part, and ours the gathered side.
+// The bytes that ASTRA-sim's own generator writes for an all_gather of 1 MiB per rank: comm_size is
+// one rank's part, while ours is the gathered side.
 TEST(ChakraImport, reads_what_others_write) {
   const std::string trace(
       "\x07\x0a\x05"
@@ -158,7 +158,7 @@ TEST(ChakraImport, sizes_and_durations_that_are_missing_are_not_nothing) {
               Contains("compute nodes state no duration and take no time: 1"));
 }
 
-// Both ranks send before they receive, and wait for their send: only a buffer lets them go on.
+// Both ranks send before they receive, and wait for their send: only a buffer lets them continue.
 TEST(ChakraImport, sends_that_no_receiver_awaits_are_buffered) {
   const auto exchange = [](int64_t own, int64_t other) {
     ChakraNode send;
@@ -181,7 +181,7 @@ TEST(ChakraImport, sends_that_no_receiver_awaits_are_buffered) {
               Contains(HasSubstr("waits for a send go on when it begins")));
 }
 
-// The highest tag there is, and a communicator that has none.
+// The highest possible tag, and a communicator without one.
 TEST(GoalExport, no_communicator_gets_the_tag_that_means_any) {
   ImportOptions options;
   options.cluster = prism::testing::TestCluster();
@@ -203,7 +203,8 @@ TEST(GoalExport, no_communicator_gets_the_tag_that_means_any) {
   EXPECT_THAT(text, Not(HasSubstr("4294967295")));
 }
 
-// Two tasks a level, both begin after both of the level before: 2^40 ways through 41 levels.
+// Two tasks per level, both beginning after both of the previous level: 2^40 paths through 41
+// levels.
 TEST(ChakraExport, waits_for_begins_are_followed_once) {
   std::string text = "num_ranks 1\nrank 0 {\n";
   for (int level = 0; level <= 40; ++level) {
@@ -251,8 +252,7 @@ TEST(AstraNetwork, reads_both_forms_and_refuses_the_rest) {
               HasSubstr("n.json:1: behind a list there is more"));
 }
 
-// TestCluster has two GPUs a node.
-// 2^30 byte/s are one GB/s to ASTRA-sim.
+// TestCluster has two GPUs per node. 2^30 byte/s are one GB/s in ASTRA-sim.
 TEST(AstraNetwork, is_written_in_the_unit_that_it_is_read_in) {
   const AstraNetwork network = {{"Switch"}, {8}, {300.0 * (1 << 30)}, {1e-6}};
   EXPECT_THAT(AstraNetworkText(network), HasSubstr("bandwidth: [ 300 ]"));

@@ -77,7 +77,7 @@ TEST(EarlyMismatch, what_all_do_or_do_in_turn_is_not) {
       << "a step later";
 }
 
-// What is made good later is not at fault.
+// A call that is made up for later is not at fault.
 TEST(EarlyMismatch, the_iteration_that_is_never_made_good_is_named) {
   const auto warning = Compare(Record(0, kSum, kSum), Record(1, kSum, kNothing));
   ASSERT_TRUE(warning.has_value());

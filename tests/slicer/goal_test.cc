@@ -88,7 +88,7 @@ TEST(GoalText, says_line_and_expectation_of_what_is_wrong) {
 }
 
 TEST(GoalImport, refuses_what_cannot_run) {
-  // A circle inside of a rank, a send without its receive, two ranks that wait for each other.
+  // A circle inside a rank, a send without its receive, two ranks that wait for each other.
   EXPECT_EQ(ErrorOf("num_ranks 1\nrank 0 {\na: calc 1\nb: calc 1\na requires b\nb requires a\n}"),
             "x.goal:3: tasks of rank 0 wait for each other in a circle, this one too");
   EXPECT_THAT(ErrorOf("num_ranks 2\nrank 0 {\nsend 4b to 1\n}\nrank 1 {\n}"),
@@ -111,7 +111,7 @@ TEST(GoalImport, ranks_with_equal_tasks_share_a_program) {
   EXPECT_THAT(result->graph.ranks.peers(Rank(1)), ElementsAre(2U, 0U));
 }
 
-// In the order of the file rank 0's cpu would wait for rank 1, which waits for what comes later.
+// In file order rank 0's cpu would wait for rank 1, which waits for something that comes later.
 TEST(GoalImport, a_cpu_that_would_stall_in_file_order_runs_its_calcs_side_by_side) {
   const Result<ImportResult> result = Import(
       "num_ranks 2\n"

@@ -1,4 +1,4 @@
-// What slicer/record/recorder.h takes for an iteration, and for one that is none like the others.
+// What slicer/record/recorder.h takes for an iteration, and for one that differs from the others.
 #include <algorithm>
 #include <optional>
 #include <random>
@@ -63,7 +63,7 @@ TEST(Iterations, a_step_that_runs_the_passes_itself_begins_an_iteration) {
   EXPECT_EQ(fragment->iterations, 3) << "the last has no step behind it";
 }
 
-// The two networks of a GAN; the first iteration of each warms up.
+// The two networks of a GAN; the first iteration of each is warm-up.
 RecordScript StepsThatTakeTurns(int pairs) {
   RecordScript script;
   for (int i = 0; i < 2 * pairs; ++i) {
@@ -103,7 +103,7 @@ RecordScript Communicating(const std::vector<int>& megabytes) {
   return script;
 }
 
-// As lengths of batches are.
+// As batch lengths are.
 TEST(Iterations, what_is_drawn_at_random_has_no_period) {
   for (uint32_t seed = 1; seed <= 50; ++seed) {
     std::minstd_rand draw(seed);
@@ -148,8 +148,8 @@ TEST(Iterations, steps_that_never_repeat_have_no_period) {
   EXPECT_EQ(recorder.period(), std::nullopt);
 }
 
-// A communicator that all ranks first use in their fourth iteration, recorded by one that settles
-// at once and one that warms up for longer.
+// A communicator that all ranks first use in their fourth iteration, recorded by one rank that
+// becomes steady at once and one that warms up for longer.
 TEST(Iterations, ranks_that_settle_early_or_late_hold_the_same_for_what_all_use_late) {
   const auto record = [](int warmup, int32_t least, int last) {
     RecordScript script;
@@ -181,7 +181,7 @@ TEST(Iterations, ranks_that_settle_early_or_late_hold_the_same_for_what_all_use_
   EXPECT_EQ(record(6, 0, 7), 10'100);
 }
 
-// As a zero-bubble schedule does, which goes through its graph by addresses.
+// As in a zero-bubble schedule that traverses its graph by address.
 TEST(Iterations, another_order_in_each_iteration_is_told_so) {
   RecordScript script;
   for (int i = 0; i < 5; ++i) {
@@ -316,7 +316,7 @@ TEST(Iterations, an_odd_iteration_among_steady_ones_ends_them_and_is_a_warning) 
               HasSubstr("the time leaves out iteration 3 of rank 0, which has kernel mean"));
 }
 
-// As torch.profiler numbers its steps: the range ends, and the next one begins, behind each step.
+// As torch.profiler numbers its steps: after each step the range ends and the next one begins.
 TEST(Iterations, ranges_that_are_numbered_by_step_are_kept_but_not_compared) {
   RecordScript script;
   for (int step = 0; step < 4; ++step) {
@@ -331,7 +331,7 @@ TEST(Iterations, ranges_that_are_numbered_by_step_are_kept_but_not_compared) {
   EXPECT_TRUE(fragment->warnings.empty());
 }
 
-// DistributedDataParallel times its first ten steps and each hundredth.
+// DistributedDataParallel times its first ten steps and every hundredth.
 TEST(Iterations, records_of_events_that_nobody_waits_for_make_no_iteration_odd) {
   for (const bool waits : {false, true}) {
     RecordScript script;
@@ -369,8 +369,8 @@ TEST(Iterations, steps_that_take_turns_are_found_before_the_last_one_changes) {
   EXPECT_EQ(recorder.period(), 2);
 }
 
-// A range of the program's own is an iteration whatever it holds: to record it again with more
-// steps would find the same again.
+// A range of the program is an iteration whatever it contains: recording it again with more steps
+// would find the same.
 TEST(Iterations, iterations_that_the_program_marks_have_no_period) {
   RecordScript script;
   script.CommInit(1, "default_pg", 8, 0, 1);

@@ -1,5 +1,5 @@
-// Profiles of torch.profiler: what is read, what is made of it, what is refused; and profiles of
-// real jobs against the times that were measured.
+// Profiles of torch.profiler: what is read, the resulting graph, what is refused; and profiles of
+// real jobs against their measured times.
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -27,7 +27,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Optional;
 
-// Events of one rank, in microseconds from the step's begin at 1,000,000.
+// Events of one rank, in microseconds from the step's beginning at 1,000,000.
 class Profile {
  public:
   explicit Profile(int rank = 0, int world = 2)
@@ -46,7 +46,7 @@ class Profile {
                fmt::format("\"correlation\": {}", ++correlation_));
   }
 
-  // What the last call made the GPU do.
+  // The GPU task of the last call.
   Profile& Task(const std::string& name,
                 int stream,
                 double begin,
@@ -126,8 +126,8 @@ TEST(KinetoImport, host_and_gpu_take_the_time_that_they_took) {
   const Result<ImportResult> result = Import({SmallStep().Json()}, 2);
   ASSERT_TRUE(result.ok()) << result.status().message();
   // The host issues the first kernel at 100; the three run one after the other, 50 + 60 + 30; the
-  // host returns 8 after them (250 - 242) and does 150 more: 398, since two gaps of the GPU of 1
-  // are no time of anything.
+  // host returns 8 after them (250 - 242) and works for 150 more: 398, since the GPU's two gaps of
+  // 1 are not counted.
   EXPECT_EQ(IterationNs(result->graph), 398'000);
   EXPECT_EQ(result->graph.ranks.size(), 2U);
   EXPECT_EQ(result->graph.roles.size(), 1U);
@@ -167,7 +167,7 @@ TEST(KinetoImport, gathers_that_the_host_notes_by_their_input_have_the_bytes_of_
   EXPECT_EQ(result->graph.roles.front().program.collectives.at(0).bytes, 4 * 100 * 4);
 }
 
-// PyTorch numbers groups as they are made, so that equal places have different names.
+// PyTorch numbers groups in order of creation, so equal places have different names.
 TEST(KinetoImport, groups_of_an_axis_are_one_whatever_their_names) {
   const auto rank = [](int of, const std::string& group, const std::string& ranks) {
     return SmallStep(of, 4,
@@ -249,7 +249,7 @@ TEST(KinetoImport, all_profiles_give_the_step_of_the_first) {
     two.Call("cudaLaunchKernel", 2010, 5).Task("in step 2", 7, 2020, 9);
     return two.Json();
   };
-  // By their own durations the second one would give step 2.
+  // By its own durations the second profile would give step 2.
   const Result<ImportResult> result = Import({profile(0, 100, 200), profile(1, 200, 100)});
   ASSERT_TRUE(result.ok()) << result.status().message();
   ASSERT_EQ(result->graph.signatures.size(), 1U);
@@ -354,7 +354,7 @@ TEST(KinetoImport, stream_that_waits_for_nothing_ran_what_the_profile_lacks) {
   profile.Call("cudaDeviceSynchronize", 30, 480);
   const Result<ImportResult> result = Import({profile.Json()});
   ASSERT_TRUE(result.ok()) << result.status().message();
-  // From 20, when the launch returns: 75 + 300 + 100, and the host's 500 behind them.
+  // From 20, when the launch returns: 75 + 300 + 100, and the host's 500 after them.
   EXPECT_EQ(IterationNs(result->graph), 995'000);
   EXPECT_THAT(result->notes.Lines(), Contains(HasSubstr("gaps of streams that wait for nothing")));
 }

@@ -57,8 +57,8 @@ DurationNs CostOf(graph::CollectiveKind kind, int64_t bytes, int32_t ranks, int3
 }
 
 // Forward 1 + 2, then weight gradient 5 of the last layer, its input gradient 4, weight gradient 3
-// of the first; the first layer's input gradient is not asked for. The all_reduce of the last layer
-// (as long as the compute beside it or longer) holds up that of the first.
+// of the first; the first layer's input gradient is not needed. The all_reduce of the last layer
+// (at least as long as the compute beside it) delays that of the first.
 TEST(LayerWorkload, data_parallel_reduces_beside_the_backward_pass) {
   const Result<ImportResult> result = Import(
       "DATA\n2\na -1 1 NONE 0 9 NONE 0 3 ALLREDUCE 4194304 0\n"
@@ -148,7 +148,7 @@ TEST(LayerWorkload, updates_are_left_out_and_counted) {
   EXPECT_THAT(result->graph.assumptions, Contains("updates of layers take no time: 1"));
 }
 
-// The notes beside the unit of compute times.
+// The notes other than the unit of compute times.
 std::vector<std::string> NotesOf(const std::string& text) {
   const Result<ImportResult> result = Import(text, 4, {.dialect = {}, .dims = {2, 2}});
   EXPECT_TRUE(result.ok()) << result.status().message();
@@ -205,8 +205,8 @@ TEST(LayerExport, data_parallel_ranks_of_a_stage_are_no_experts) {
             result->graph.communicators.members);
 }
 
-// Forward exchanges among neighbours, backward too, and what data parallel ranks reduce beside it:
-// what is written takes as long as what was read, with and without pipeline stages.
+// Forward exchanges among neighbours, backward too, and data-parallel reductions beside it: the
+// written workload takes as long as the one that was read, with and without pipeline stages.
 void ExpectReadBack(int32_t pp, int32_t ranks) {
   const std::string text = fmt::format(
       "HYBRID_TRANSFORMER model_parallel_NPU_group: 2 ep: 2 pp: {} all_gpus: {}\n2\n"

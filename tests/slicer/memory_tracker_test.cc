@@ -36,7 +36,7 @@ std::map<std::string, int64_t> Classes(const graph::MemoryProfile& profile) {
 }
 
 // Weights of 100, optimizer state of 40; forward keeps 20 and drops 3, backward needs 5, the
-// optimizer 1. The peak is in backward: 100 + 40 + 20 + 5, and the cuBLAS workspace beside it.
+// optimizer 1. The peak is in backward: 100 + 40 + 20 + 5, plus the cuBLAS workspace.
 RecordScript TrainingScript() {
   constexpr int64_t kWorkspace = 33'554'432;
   RecordScript script;
@@ -109,7 +109,7 @@ TEST(MemoryTracker, workspaces_are_buffers) {
   EXPECT_EQ(Classes(tracked.tracker.Profile(tracked.definitions, 0)), expected);
 }
 
-// A handle has one for each stream that it is used on.
+// A handle has one for each stream on which it is used.
 TEST(MemoryTracker, each_stream_has_a_workspace) {
   constexpr int64_t kWorkspace = 33'554'432;
   RecordScript script;
@@ -126,7 +126,7 @@ TEST(MemoryTracker, each_stream_has_a_workspace) {
   EXPECT_EQ(Classes(tracked.tracker.Profile(tracked.definitions, 0)), expected);
 }
 
-// The batch of the first step is there when the first optimizer step begins.
+// The batch of the first step is allocated when the first optimizer step begins.
 TEST(MemoryTracker, what_goes_in_the_first_iteration_is_no_parameter) {
   RecordScript script;
   script.Block(true, 0x1000, 100);
@@ -156,7 +156,7 @@ TEST(MemoryTracker, what_backward_leaves_behind_is_a_gradient) {
   EXPECT_EQ(Classes(tracked.tracker.Profile(tracked.definitions, 0)), expected);
 }
 
-// No range names a pass: autograd's flag tells forward from backward, also before the first
+// No range names a pass: autograd's flag distinguishes forward from backward, even before the first
 // optimizer step.
 TEST(MemoryTracker, passes_are_told_by_autograd) {
   RecordScript script;
@@ -217,7 +217,7 @@ TEST(MemoryTracker, a_peak_before_training_hides_not_that_of_training) {
             "parameters 100 B, gradients 50 B, activations 20 B");
 }
 
-// A program may try out which batch fits before its first step; the peak lies there.
+// A program may try out which batch fits before its first step; the peak is there.
 TEST(MemoryTracker, what_is_freed_before_the_first_iteration_is_no_parameter) {
   RecordScript script;
   script.Block(true, 0x1000, 64);
@@ -272,7 +272,7 @@ channel::Record Stats(int64_t allocated, int64_t reserved) {
   return stats;
 }
 
-// The allocator's segments are those that blocks lie in; one is mapped in two parts.
+// The allocator's segments are those that contain blocks; one is mapped in two parts.
 TEST(MemoryTracker, segments_without_blocks_are_another_librarys) {
   RecordScript script;
   script.Segment(100, 0x1000);

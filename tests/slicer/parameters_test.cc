@@ -1,5 +1,5 @@
-// The parameters that synthesised kernels step and data parallelism reduces are those that the
-// model of memory counts: the same ones, kind by kind, in the same order.
+// The parameters that synthesised kernels update and data parallelism reduces are those that the
+// memory model counts: the same ones, kind by kind, in the same order.
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -40,7 +40,7 @@ graph::JobSpec DrawJob() {
   return job;
 }
 
-// Of the chunk with embedding, `layers` layers and head, where it has them, the last declared
+// Parameters of a chunk with embedding, `layers` layers and head, if it has them, last declared
 // first.
 using Kind = std::tuple<bool, bool, bool, bool>;  // tied, split, sequence parallel, decay
 

@@ -1,4 +1,4 @@
-// Programs in which every so-many-th iteration is something else.
+// Programs in which every N-th iteration differs.
 #include <algorithm>
 #include <functional>
 #include <optional>
@@ -10,7 +10,7 @@
 namespace prism::slicer {
 namespace {
 
-// Steps of which every fourth, the second first, is followed by what `outer` adds.
+// Steps of which every fourth, beginning with the second, is followed by what `outer` adds.
 void AddSteps(RecordScript* script, int count, const std::function<void()>& outer) {
   for (int i = 0; i < count; ++i) {
     script->Matmul(16);
@@ -29,7 +29,7 @@ struct Looked {
   bool is_odd = false;
 };
 
-// As rank 0 of a user's program is recorded: until there is no more to look for.
+// Records as for rank 0 of a user's program: until there is nothing more to look for.
 Looked LookForPeriod(const std::function<void(RecordScript*)>& outer) {
   RecordScript script;
   script.CommInit(1, "default_pg", 8, 0, 1);
@@ -63,7 +63,7 @@ TEST(Iterations, an_outer_step_in_every_fourth_makes_four_one_iteration) {
             4);
 }
 
-// Products of its own before its step make that step an iteration, which trains nothing.
+// Matrix products before its own step make that step an iteration, which trains nothing.
 TEST(Iterations, an_outer_step_that_multiplies_matrices_makes_one_iteration_with_its_inner_ones) {
   const auto look = [](bool steps) {
     RecordScript script;
@@ -105,7 +105,7 @@ TEST(Iterations, a_log_line_in_every_fourth_makes_no_period) {
   EXPECT_EQ(plain.iterations, 33) << "an outer step of a longer period than 32 is not found";
 }
 
-// A sharded model is gathered for a checkpoint, and its parts are summed up in a forward pass.
+// A sharded model is gathered for a checkpoint, and its parts are summed in a forward pass.
 TEST(Iterations, a_checkpoint_or_an_evaluation_in_every_fourth_makes_no_period) {
   const Looked checkpoint = LookForPeriod([](RecordScript* script) {
     script->Broadcast(1, 0, 8 << 20, 1);

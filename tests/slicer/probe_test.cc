@@ -39,8 +39,8 @@ std::vector<Rank> Along(Rank rank, size_t axis) {
   return Grid().MembersOf(rank, group);
 }
 
-// A rank of a program with pipeline stages, whose optimizer does as many kernels as `shards` says
-// for its place along dp.
+// A rank of a program with pipeline stages, whose optimizer launches as many kernels as `shards`
+// gives for its coordinate along dp.
 Fragment Record(Rank rank, const std::function<int(int32_t)>& shards) {
   const int32_t stage = Grid().Coordinate(rank, 2);
   ProgramBuilder builder(rank, 1);
@@ -126,8 +126,8 @@ TEST(Probe, a_sharded_optimizer_marks_its_axis_and_splits_no_roles) {
       << "what the user named is recorded";
 }
 
-// Every rank names the members of its group in turn, itself among them, as an exchange of uneven
-// sizes does: to each its peers are the same.
+// Every rank addresses the members of its group in turn, including itself, as in an exchange of
+// uneven sizes: every rank has the same peers.
 TEST(Probe, ranks_of_an_exchange_are_alike) {
   const auto record = [](Rank rank) {
     ProgramBuilder builder(rank, 1);
@@ -150,7 +150,8 @@ TEST(Probe, ranks_of_an_exchange_are_alike) {
       << "an exchange makes no pipeline";
 }
 
-// Each rank sends to the fourth of its group along dp, which receives from all others: as a gather.
+// Each rank sends to the fourth of its group along dp, which receives from all others, as in a
+// gather.
 Fragment Gather(Rank rank, const std::function<int(int32_t)>& shards) {
   constexpr int32_t kRoot = 3;
   ProgramBuilder builder(rank, 1);
@@ -182,7 +183,7 @@ TEST(Probe, ranks_of_a_gather_share_a_role_beside_its_root) {
   EXPECT_EQ(plan.roles[1].representative, Rank(6));
   EXPECT_EQ(std::ranges::count(plan.role_of, 1U), 6) << "the fourth of each dp group";
   EXPECT_TRUE(plan.marked_axes.empty());
-  // The ends, the second and last along each axis, the root, one amid the others.
+  // The ends, the second and last along each axis, the root, one in the middle of the others.
   EXPECT_EQ(outcome->fragments.size(), 9U);
 }
 

@@ -1,5 +1,5 @@
-// Edits that need another program, on synthesised jobs and drawn graphs: an edit and its reverse,
-// bounds that hold whatever is drawn, and jobs that were made the edited way to begin with.
+// Edits that need a different program, on synthesised jobs and random graphs: an edit and its
+// reverse, bounds that always hold, and jobs that were synthesised in the edited form.
 #include "slicer/edit/program_edit.h"
 
 #include <algorithm>
@@ -214,7 +214,7 @@ TEST(ProgramEdit, another_optimizer_moves_other_bytes) {
 
 TEST(ProgramEdit, offloaded_states_cost_what_their_copies_leave_exposed) {
   graph::Graph graph = Synthesised(SmallJob());
-  constexpr double kRate = 1e9;  // so slow that little else hides the copies
+  constexpr double kRate = 1e9;  // so slow that hardly anything hides the copies
   graph.cluster.parameters.SetValue("gpu.copy_bytes_per_s", kRate);
   const OffloadEdit offload = {.kind = OffloadKind::kOptimizer, .prefetch = 1};
   const EditedGraph edited = Edited(graph, {offload});
@@ -226,7 +226,7 @@ TEST(ProgramEdit, offloaded_states_cost_what_their_copies_leave_exposed) {
     }
   }
   EXPECT_GT(bytes, 0);
-  // In and out of the largest piece are one after the other; no more than all of it is.
+  // Copying the largest piece in and out is sequential; at most everything is.
   const double seconds = SecondsFromNs(TimeOf(edited.graph) - TimeOf(graph));
   EXPECT_GT(seconds, 1.5 * static_cast<double>(bytes) / kRate);
   EXPECT_LT(seconds, 2 * static_cast<double>(bytes) / kRate);
@@ -246,7 +246,7 @@ TEST(ProgramEdit, states_that_are_offloaded_are_neither_replaced_nor_offloaded_a
   Edited(graph, {states, OffloadEdit{.kind = OffloadKind::kActivations, .layer_bytes = 1}});
 }
 
-// As a trace of another tool has it: a name, no tensors and no grid.
+// As in a trace of another tool: a name, no tensors and no grid.
 TEST(ProgramEdit, an_update_of_unknown_size_is_not_taken_for_one_of_nothing) {
   graph::Graph graph = Synthesised(SmallJob());
   for (graph::KernelSignature& signature : graph.signatures) {

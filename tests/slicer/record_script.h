@@ -24,13 +24,13 @@ class RecordScript {
  public:
   [[nodiscard]] const std::vector<ScriptedRecord>& records() const { return records_; }
 
-  // The place in the communicators that follow.
+  // Sets the rank in the communicators that follow.
   void AsRank(int32_t rank) { rank_ = rank; }
 
-  // Communicators that follow are made for that process group of the framework's.
+  // Communicators that follow are created for that process group of the framework.
   void OfGroup(uint32_t group) { group_ = group; }
 
-  // What follows is issued, or allocated, in a backward pass of autograd's.
+  // What follows is issued, or allocated, in a backward pass of autograd.
   void InBackward(bool in_backward) { in_backward_ = in_backward; }
 
   // What follows is launched by one call of the host with what was before.

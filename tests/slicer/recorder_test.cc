@@ -111,7 +111,7 @@ TEST(Recorder, sees_a_different_name_behind_an_equal_id) {
   EXPECT_THAT(fragment.status().message(), HasSubstr("differ at op 1: kernel a"));
 }
 
-// Three iterations of one op, whose last is another one under the same ids.
+// Three iterations of one op; in the last it is a different op with the same ids.
 template <typename AddOp>
 std::string WhyLastDiffers(AddOp add_op) {
   RecordScript script;
@@ -237,7 +237,7 @@ TEST(Recorder, refuses_a_world_that_is_not_the_jobs) {
   }
 }
 
-// dist.send without a group: torch makes a communicator of the two ranks.
+// dist.send without a group: torch creates a communicator of the two ranks.
 TEST(Recorder, a_pair_of_the_world_is_no_world) {
   RecordScript script;
   script.CommInit(3, "default_pg", 2, 0, 4);
@@ -301,7 +301,7 @@ TEST(Recorder, a_group_that_is_named_late_has_its_name_from_the_next_iteration_o
   EXPECT_EQ(fragment->comm_slots[0].name, "mesh_cp");
 }
 
-// What was counted of one code is one warning, with the detail that was counted most.
+// All counts of one code become one warning, with the most frequent detail.
 TEST(Recorder, counters_of_one_code_are_one_warning) {
   RecordScript script;
   for (const auto& [name, count] : std::vector<std::pair<std::string, int64_t>>{
@@ -324,7 +324,7 @@ TEST(Recorder, counters_of_one_code_are_one_warning) {
   EXPECT_EQ(fragment->warnings[0].example, "rank 3: aten::equal");
 }
 
-// What the iteration before has sent is waited for at once, or not before this one.
+// What the previous iteration sent is waited for at once, or only in this one.
 Result<graph::Fragment> SendAndWait(bool late, bool host_waits = false) {
   RecordScript script;
   script.CommInit(1, "default_pg", 8, 0, 1);
@@ -389,7 +389,7 @@ TEST(Recorder, a_wait_to_read_a_time_is_not_told) {
   }
 }
 
-// Stream 0 waits for stream 4, which has waited for the communication: it is over then.
+// Stream 0 waits for stream 4, which has waited for the communication, so that is complete.
 TEST(Recorder, a_wait_for_what_another_stream_has_waited_for_is_not_told) {
   for (const bool by_host : {false, true}) {
     RecordScript script;

@@ -12,7 +12,7 @@ using graph::OpKind;
 
 constexpr uint16_t kRing = graph::StageStream(graph::GroupAxis::kContext);
 
-// What compute waits for is the collective that was started last, and no message is left unawaited.
+// Compute waits for the collective that was started last, and every message is waited for.
 struct Steps {
   int64_t kernels = 0;  // of attention
   int64_t passed_on = 0;

@@ -1,4 +1,4 @@
-// What a recorder makes of a hand-made stream.
+// The result of recording a hand-made stream.
 #pragma once
 
 #include "slicer/record/recorder.h"

@@ -1,4 +1,4 @@
-// Where iterations begin of a program whose optimizers step in hooks of a backward pass.
+// Where iterations begin in a program whose optimizers step in hooks of a backward pass.
 #include <algorithm>
 #include <cstdint>
 
@@ -14,7 +14,7 @@ namespace {
 using graph::OpKind;
 using ::testing::HasSubstr;
 
-// A hook of each parameter steps an optimizer of its own, as soon as its gradient is there.
+// A hook of each parameter steps its own optimizer as soon as the gradient is ready.
 void AddBackwardWithSteps(RecordScript* script, int layers, uint16_t thread = 3) {
   for (int layer = 0; layer < layers; ++layer) {
     script->Matmul(16);  // the forward pass
@@ -43,7 +43,7 @@ TEST(StepsInHooks, steps_inside_of_a_backward_pass_make_one_iteration_of_it) {
   EXPECT_THAT(fragment->iteration_begin, HasSubstr("inside of a backward pass"));
 }
 
-// As torch.autograd.set_multithreading_enabled(False) has it.
+// As with torch.autograd.set_multithreading_enabled(False).
 TEST(StepsInHooks, a_backward_pass_with_steps_may_run_on_the_thread_of_the_forward_pass) {
   RecordScript script;
   for (int i = 0; i < 5; ++i) {

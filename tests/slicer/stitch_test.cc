@@ -26,7 +26,7 @@ using ::testing::HasSubstr;
 constexpr graph::CollectiveShape kSum = {graph::CollectiveKind::kAllReduce,
                                          graph::DataType::kFloat32, graph::ReduceOp::kSum, -1, 64};
 
-// tp 2, dp 2, pp 4: a rank's program depends on its stage only.
+// tp 2, dp 2, pp 4: a rank's program depends only on its stage.
 class StitchTest : public ::testing::Test {
  protected:
   StitchTest() {
@@ -145,7 +145,7 @@ TEST_F(StitchTest, the_graph_of_all_ranks_equals_that_of_representatives) {
   EXPECT_EQ(slice->ranks.source[5], graph::RankSource::kRole);
 }
 
-// Stage 2 sums its gradients over pairs that are no data-parallel group: a job that runs.
+// Stage 2 sums its gradients over pairs that are not a data-parallel group: the job still runs.
 TEST_F(StitchTest, a_group_of_one_stage_alone_is_told) {
   const graph::CollectiveShape gradients = {graph::CollectiveKind::kAllReduce,
                                             graph::DataType::kFloat32, graph::ReduceOp::kSum, -1,
@@ -177,7 +177,7 @@ TEST_F(StitchTest, values_by_policy_are_assumptions_not_warnings) {
   EXPECT_THAT(graph->assumptions.back(), HasSubstr("7 receives from virtual ranks gave"));
 }
 
-// Whether a program of the user's steers by what it read is not known.
+// Whether a user's program acts on what it read is not known.
 TEST_F(StitchTest, what_the_built_in_workload_reads_to_print_is_no_warning) {
   for (const bool user_program : {false, true}) {
     StitchInput input = Input({0, 4, 8, 12});
@@ -210,7 +210,7 @@ TEST_F(StitchTest, what_one_rank_does_anew_becomes_the_role) {
   EXPECT_THAT(adopted->assumptions.back(), HasSubstr("rank 5 did instead of the graph"));
 }
 
-// Which of two groups a rank uses first says nothing about which one it is.
+// Which of two groups a rank uses first does not identify it.
 TEST_F(StitchTest, groups_of_the_same_members_are_told_apart) {
   job_.parallel = {.tp = 1, .dp = 2, .pp = 1};
   const auto record = [&](uint32_t rank, bool second_first) {
@@ -268,7 +268,7 @@ TEST_F(StitchTest, ranks_that_depart_alike_share_the_new_role) {
   EXPECT_EQ(graph->warnings[0].count, 2);
 }
 
-// Rank 4 computes more than rank 5, 6 and 7 do: the rank that was not recorded is like those.
+// Rank 4 computes more than ranks 5, 6 and 7: the rank that was not recorded is like the latter.
 TEST_F(StitchTest, what_the_representative_does_alone_is_its_own) {
   StitchInput input = Input({0, 8, 12, 5, 6});
   input.fragments.push_back(Record(4, 1));
@@ -290,7 +290,7 @@ TEST_F(StitchTest, what_the_representative_does_alone_is_its_own) {
                   HasSubstr("stage 1 is what 2 of 3 recorded ranks do, not what rank 4 does")));
 }
 
-// As many depart as do not: nobody is outvoted, and shards that all differ are no news.
+// As many differ as do not: nobody is outvoted, and shards that all differ are not reported.
 TEST_F(StitchTest, ranks_that_all_differ_leave_the_representative) {
   StitchInput input = Input({0, 4, 8, 12});
   input.fragments.push_back(Record(5, 1));
@@ -326,7 +326,7 @@ TEST_F(StitchTest, what_cannot_be_stitched_is_refused) {
   StitchInput odd = Input({0, 4, 8, 12});
   odd.fragments[1].comm_slots[0].members = {Rank(0), Rank(3), Rank(4)};
   EXPECT_THAT(Stitch(std::move(odd)).status().message(), HasSubstr("{0, 3, 4}"));
-  // Stage 1 with a group over dp 0 alone does not fit the ranks with dp 1.
+  // Stage 1 with a group over dp 0 only does not fit the ranks with dp 1.
   StitchInput narrow = Input({0, 4, 8, 12});
   narrow.job.parallel.tp = 1;
   narrow.job.parallel.dp = 4;

@@ -89,9 +89,9 @@ TEST(Synthesize, graphs_of_parts_and_of_the_iteration_cost_one_launch_each) {
   EXPECT_EQ(launches(), 0U);
 }
 
-// Sequences that share one attend to themselves, in every layer.
-// Chunks between the first and the last are made of the same layers: what they do is the same but
-// for the reductions behind the last micro-batch, whose buckets and events are the chunk's own.
+// Packed sequences attend to themselves, in every layer. Chunks between the first and the last
+// consist of the same layers: they do the same, except for the reductions after the last
+// micro-batch, whose buckets and events belong to the chunk.
 TEST(Synthesize, passes_of_chunks_with_the_same_layers_are_one_phrase) {
   constexpr int32_t kFewChunks = 4;
   constexpr int32_t kManyChunks = 8;
@@ -143,7 +143,7 @@ TEST(Synthesize, packed_sequences_shorten_the_keys_of_every_layer) {
   EXPECT_GT(attentions, 0U);
 }
 
-// Stage s puts off s weight passes, so that the input gradients of the next micro-batch go first.
+// Stage s defers s weight passes, so that the input gradients of the next micro-batch go first.
 TEST(StagePasses, zero_bubble_puts_off_weight_gradients_by_stage) {
   EXPECT_EQ(Show(Schedule::kZeroBubble, Sizes(2, 1), 0, 3), "F0 F1 I0 W0 F2 I1 W1 I2 W2 ");
   EXPECT_EQ(Show(Schedule::kZeroBubble, Sizes(2, 1), 1, 3), "F0 I0 F1 I1 W0 F2 I2 W1 W2 ");
@@ -154,8 +154,8 @@ TEST(StagePasses, breadth_first_runs_all_micro_batches_of_a_chunk_before_the_nex
   EXPECT_EQ(Show(Schedule::kLoopedBreadthFirst, Sizes(2, 2), 0, 2), "F0 F1 F0' F1' B0' B1' B0 B1 ");
 }
 
-// Length of the iteration when kernels take their fixed time and all else nothing: a plain
-// evaluation of the dataflow, independent of the replayer.
+// Length of the iteration when kernels take their fixed time and everything else takes none: a
+// plain evaluation of the dataflow, independent of the replayer.
 class Dataflow {
  public:
   explicit Dataflow(const Graph& graph) : graph_(graph), states_(graph.ranks.size()) {
@@ -195,7 +195,7 @@ class Dataflow {
 
   const graph::Program& Program(uint32_t rank) const { return graph_.role_of(Rank(rank)).program; }
 
-  // Ops in host order: sound here because every stream waits for earlier ops only.
+  // Ops in host order: sound here because every stream waits only for earlier ops.
   bool Step(uint32_t rank) {
     State& state = states_[rank];
     const graph::Program& program = Program(rank);

@@ -1,5 +1,6 @@
 // Finds function definitions in clang-formatted code by indentation: a definition opens with a line
-// that ends in "{" at namespace or class level and closes with a lone "}" at the same level.
+// that ends in "{" at namespace or class level and closes with a "}" on its own line at the same
+// level.
 #pragma once
 
 #include <cstddef>

@@ -164,7 +164,7 @@ const std::set<std::string> kWithoutParagraph = {
     "slicer/synthesize/sharded_data_parallel.cc",
 };
 
-// Without a header of its name a reader does not know what a file implements.
+// Without a header of the same name a reader does not know what a file implements.
 TEST(Style, sources_without_a_header_say_what_they_implement) {
   std::set<std::string> headers;
   for (const SourceFile& file : Tree()) {
@@ -232,7 +232,7 @@ TEST(Style, suites_are_named_by_what_they_test) {
   }
 }
 
-// At least three words, as "scaled_sums" says of nothing what it does.
+// At least three words, since "scaled_sums" does not say what is tested.
 TEST(Style, names_of_tests_are_sentences) {
   static const std::regex test(R"(^(?:TEST|TEST_F|TEST_P|TYPED_TEST|RC_GTEST_PROP)\(\w+, *(\w+))");
   static const std::regex sentence("[a-z0-9]+(?:_[a-z0-9]+){2,}");
@@ -299,8 +299,8 @@ TEST(Style, documents_that_are_cited_exist) {
   }
 }
 
-// A paragraph that a reader takes in at a time. Rows of tables may be longer; what experiments
-// found is told in their own words.
+// A paragraph that can be read in one go. Rows of tables may be longer; experiments report in their
+// own form.
 TEST(Style, paragraphs_of_documents_are_short) {
   constexpr size_t kParagraph = 500;
   for (const SourceFile& file : Tree()) {

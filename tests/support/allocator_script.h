@@ -1,5 +1,5 @@
-// What a program asks of a caching allocator, drawn by a seed: for tests that give the same script
-// to several of them.
+// A random sequence of requests to a caching allocator, for tests that run the same script on
+// several of them.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +21,13 @@ struct AllocatorScriptOptions {
   int64_t steps = 1000;
   int64_t streams = 1;
   int64_t largest_bytes = int64_t{64} << 20;
-  int64_t live = 60;  // allocations alive at once, about
+  int64_t live = 60;  // approximate number of live allocations
 };
 
 // Every allocation is freed at most once; sizes spread over the allocator's kinds of request.
 std::vector<AllocatorStep> RandomAllocatorScript(const AllocatorScriptOptions& options);
 
-// One step a line: letter, value, stream.
+// One step per line: letter, value, stream.
 void WriteScript(const std::vector<AllocatorStep>& script, std::ostream* out);
 std::vector<AllocatorStep> ReadScript(std::istream* in);
 

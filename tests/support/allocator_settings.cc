@@ -19,7 +19,7 @@ using replayer::AllocatorConfig;
 using replayer::kUnlimitedBytes;
 
 constexpr int64_t kMebibyte = int64_t{1} << 20;
-constexpr int64_t kMinOptionMebibytes = 20;  // max_split_size_mb and its like, at least
+constexpr int64_t kMinOptionMebibytes = 20;  // minimum of max_split_size_mb and similar options
 
 // Options that change no address and no size.
 constexpr std::array<std::string_view, 7> kWithoutEffect = {

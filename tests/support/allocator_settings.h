@@ -10,8 +10,8 @@
 namespace prism::testing {
 
 // "max_split_size_mb:128,expandable_segments:True,roundup_power2_divisions:[256:1,>:4]". An option
-// that torch knows but that moves no address (pinned_*, release_lock_on_cudamalloc, ...) is read
-// over; an unknown one, or backend:cudaMallocAsync, which is another allocator, is refused
+// that torch knows but that changes no address (pinned_*, release_lock_on_cudamalloc, ...) is
+// ignored; an unknown one, or backend:cudaMallocAsync, which is a different allocator, is refused
 // with kInvalidArgument, as torch does.
 Result<replayer::AllocatorConfig> ParseAllocatorConfig(std::string_view text);
 

@@ -1,4 +1,4 @@
-// Drawn with a probability, for tests.
+// Random decisions for tests.
 #pragma once
 
 #include "graph/base/rng.h"

@@ -13,7 +13,7 @@ struct ChangedJob {
   graph::JobSpec job;
 };
 
-// A field each of all that decide what a job is; the plain one is JobSpec{}.
+// One change for each field that defines a job; the plain job is JobSpec{}.
 inline std::vector<ChangedJob> ChangedJobs() {
   using graph::JobSpec;
   struct Change {

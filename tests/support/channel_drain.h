@@ -1,4 +1,4 @@
-// The worker's end of a channel, for tests that start a program by themselves.
+// The worker's end of a channel, for tests that start a program themselves.
 #pragma once
 
 #include <sys/wait.h>
@@ -11,8 +11,8 @@
 
 namespace prism::testing {
 
-// Hands over every record until the program has said that it exits, that one included, or is gone
-// without a word. The exit code that it said; -1 without one. Does not reap.
+// Hands over every record up to and including the program's announcement of its exit, or until it
+// is gone. Returns the announced exit code; -1 if none. Does not reap.
 inline int DrainChannel(
     channel::Consumer* consumer,
     pid_t process,

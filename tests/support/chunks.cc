@@ -7,7 +7,7 @@
 namespace prism::testing {
 namespace {
 
-// The layout of graph/proto/chunk_file.h once more, so that a change of it fails here.
+// A second copy of the layout of graph/proto/chunk_file.h, so that a change of it fails here.
 constexpr graph::FileFormat kFormat = {
     .magic = std::string_view("PRISMGR\n", 8), .version = 1, .name = "graph file"};
 constexpr size_t kHeaderBytes = 16;

@@ -1,5 +1,5 @@
-// Takes graph files apart and puts them together with right hashes, so that tests can damage what
-// the hashes would otherwise protect.
+// Splits graph files and reassembles them with correct hashes, so that tests can damage what the
+// hashes would otherwise protect.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ struct Chunk {
   std::string payload;  // decompressed
 };
 
-// Of a whole, undamaged graph file.
+// The chunks of an undamaged graph file.
 std::vector<Chunk> SplitGraphFile(std::string_view file);
 
 std::string JoinGraphFile(const std::vector<Chunk>& chunks);

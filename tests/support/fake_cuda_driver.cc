@@ -1,7 +1,7 @@
-// A driver of CUDA whose GPU is the CPU: the calls that holds need, under their real names, with a
-// thread a stream and a thread a block of a hold. Loads the real image, looks kernels up in it, and
-// runs the CPU's translation of hold_logic.h in their place. Streams keep their order; capture
-// keeps what is enqueued for launches of the graph.
+// A CUDA driver whose GPU is the CPU: the calls that holds need, under their real names, with one
+// thread per stream and one per block of a hold. Loads the real image, looks up kernels in it, and
+// runs the CPU build of hold_logic.h instead. Streams keep their order; capture keeps what is
+// enqueued for launches of the graph.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -162,7 +162,7 @@ CUresult cuMemHostGetDevicePointer(CUdeviceptr* device, void* host, unsigned int
 
 CUresult cuMemAlloc(CUdeviceptr* device, size_t bytes) {
   *device = reinterpret_cast<CUdeviceptr>(std::malloc(bytes));
-  std::memset(At<void>(*device), 0xA5, bytes);  // as a real one: nobody has cleared it
+  std::memset(At<void>(*device), 0xA5, bytes);  // like real memory, which nobody has cleared
   return CUDA_SUCCESS;
 }
 

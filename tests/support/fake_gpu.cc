@@ -1,8 +1,8 @@
-// A GPU that is the CPU, with all of CUDA over it: the virtual device (libfake_virtual.so, behind
-// this library) whose kernels do nothing, and here those that matter to the shim: holds and factors
-// run, on one queue that keeps the order of issue for all streams. Copies behind a hold that is
-// under way wait in the queue; calls that wait for the device wait for the queue. What the thread
-// asks for that works out values while a hold stands (shim/device/holds.cc) is done at once.
+// A GPU that is the CPU, with all of CUDA on top: the virtual device (libfake_virtual.so, loaded
+// after this library), whose kernels do nothing, plus those that matter to the shim: holds and
+// factors run, on one queue that keeps the order of issue for all streams. Copies after a running
+// hold wait in the queue; calls that wait for the device wait for the queue. Requests of the thread
+// that computes values during a hold (shim/device/holds.cc) are done at once.
 #include <dlfcn.h>
 #include <pthread.h>
 
@@ -56,7 +56,7 @@ class Queue {
 
   void Add(WorkQueue::Work work) { works_.Add(std::move(work)); }
 
-  // False when nothing is under way: the caller does it at once.
+  // False when nothing is running: the caller does it at once.
   bool AddIfBusy(const WorkQueue::Work& work) {
     if (!IsBusy()) {
       return false;
@@ -90,7 +90,7 @@ class Captures {
     return *captures;
   }
 
-  // False where the stream is not under capture.
+  // False if the stream is not under capture.
   bool Add(cudaStream_t stream, std::function<void()> work) {
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
     Behind<decltype(cudaStreamIsCapturing)>("cudaStreamIsCapturing")(stream, &status);
@@ -101,7 +101,7 @@ class Captures {
     return true;
   }
 
-  // The current capture becomes a graph, a graph something to be launched.
+  // Turns the current capture into a graph, and a graph into an executable one.
   void Keep(const void* graph) { kept_[graph] = std::exchange(works_, {}); }
   void Copy(const void* graph, const void* launched) { kept_[launched] = kept_[graph]; }
   const Works& Kept(const void* launched) { return kept_[launched]; }
@@ -111,7 +111,7 @@ class Captures {
   std::map<const void*, Works> kept_;
 };
 
-// In the order of the stream.
+// Enqueues in stream order.
 void Enqueue(cudaStream_t stream, const WorkQueue::Work& work) {
   if (!Captures::Get().Add(stream, work)) {
     Queue::Get().Add(work);
@@ -165,7 +165,7 @@ void LaunchOwn(const std::string& name, cudaStream_t stream, void** arguments) {
     const auto element = static_cast<Element>(Argument<uint32_t>(arguments, 2));
     const auto factor = Argument<double>(arguments, 3);
     if (element < Element::kFloat16 || element > Element::kBfloat16) {
-      return;  // the kernel has no case for them
+      return;  // the kernel does not handle them
     }
     Enqueue(stream, [=] {
       const size_t bytes = prism::shim::ElementBytes(element);
@@ -179,7 +179,7 @@ void LaunchOwn(const std::string& name, cudaStream_t stream, void** arguments) {
   auto* const board = At<prism::shim::HoldBoard>(Argument<CUdeviceptr>(arguments, 0));
   auto* const lanes = At<prism::shim::HoldLane>(Argument<CUdeviceptr>(arguments, 1));
   const auto lane = Argument<uint32_t>(arguments, 2);
-  // One block stands for all.
+  // One block represents all.
   Enqueue(stream, [=] {
     prism::shim::HostMachine machine;
     prism::shim::HoldBlock(machine, board, lanes, lane, 1);
@@ -252,7 +252,7 @@ CUresult cuMemHostGetDevicePointer(CUdeviceptr* device, void* host, unsigned int
   return CUDA_SUCCESS;
 }
 
-// Of holds; what a program allocates comes by the runtime.
+// For holds; programs allocate through the runtime.
 CUresult cuMemAlloc(CUdeviceptr* device, size_t bytes) {
   *device = reinterpret_cast<CUdeviceptr>(std::malloc(bytes));
   return CUDA_SUCCESS;

@@ -1,6 +1,6 @@
-// The session of the virtual device where it stands for a real GPU under the shim: nobody is told
-// of anything, but what arrives is written as lines to the file of PRISM_FAKE_GPU_LOG. The profile
-// is that of the process's channel, where it has one, with one device.
+// The session of the virtual device when it simulates a real GPU under the shim: no records are
+// sent; what arrives is written as lines to the file PRISM_FAKE_GPU_LOG. The profile is that of the
+// process's channel, if it has one, with one device.
 #include <stdlib.h>
 
 #include <cstdint>

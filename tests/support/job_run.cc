@@ -40,12 +40,12 @@ class Deadline {
   std::chrono::steady_clock::time_point end_;
 };
 
-// Parent of a process, 0 when it is gone or has only its exit code left.
+// Parent of a process; 0 when it is gone or a zombie.
 pid_t LiveParent(pid_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/stat");
   std::string text;
   std::getline(file, text);
-  const size_t end = text.rfind(')');  // the name before it may hold anything
+  const size_t end = text.rfind(')');  // the name before it may contain anything
   if (end == std::string::npos) {
     return 0;
   }

@@ -1,5 +1,5 @@
-// Whole programs under test: a folder that goes away, a shell command with its output and exit
-// code, and what it left behind.
+// Whole programs under test: a temporary folder, a shell command with its output and exit code, and
+// what it left behind.
 #pragma once
 
 #include <sys/types.h>
@@ -25,11 +25,11 @@ class ScratchFolder {
 };
 
 struct Finished {
-  int code = -1;  // 128 + signal where one ended it
+  int code = -1;  // 128 + signal if one ended it
   std::string output;
 };
 
-// A command that runs while the test looks on. Its orphans become children of the test, so that
+// A command that runs while the test observes it. Its orphans become children of the test, so that
 // none can hide.
 class RunningCommand {
  public:
@@ -42,8 +42,8 @@ class RunningCommand {
   [[nodiscard]] pid_t pid() const { return pid_; }
   [[nodiscard]] std::string Output() const;
 
-  // Waits at most so long for the text in the output; false when it does not come, or
-  // the command ends before.
+  // Waits at most that long for the text in the output; false when it does not appear, or the
+  // command ends first.
   [[nodiscard]] bool WaitForOutput(const std::string& text, double seconds) const;
 
   // Waits for the end. Code -1: not within the time.
@@ -54,7 +54,7 @@ class RunningCommand {
   std::string output_path_;
 };
 
-// Runs to the end, at most five minutes: a busy machine takes its time.
+// Runs to the end, for at most five minutes, since the machine may be busy.
 Finished RunCommand(const std::vector<std::string>& command);
 
 // All live processes that descend from this one, direct children first.
@@ -67,7 +67,7 @@ std::string ProcessName(pid_t process);
 std::string ReadText(const std::string& path);
 void WriteText(const std::string& path, const std::string& text);
 bool Exists(const std::string& path);
-// What a run leaves beside its output folder only while it writes.
+// Whether there is partial output beside the folder, which exists only while a run writes.
 bool HasPartialOutput(const std::string& path);
 
 // Names in a folder, ordered.

@@ -45,7 +45,7 @@ bool ReadBlock(std::istringstream* line, std::vector<SegmentState>* segments) {
     return false;
   }
   if (block.state == BlockState::kFree) {
-    block.requested_bytes = 0;  // torch leaves there what was asked for last
+    block.requested_bytes = 0;  // torch leaves the last request there
   }
   segments->back().blocks.push_back(block);
   return true;

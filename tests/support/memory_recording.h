@@ -1,5 +1,4 @@
-// Allocator histories of real runs (format memtrace-1), where the data folder lies beside the
-// sources.
+// Allocator histories of real runs (format memtrace-1), if the data folder is beside the sources.
 #pragma once
 
 #include <cstdint>

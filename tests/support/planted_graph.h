@@ -16,7 +16,7 @@ namespace prism::testing {
 
 class PlantedGraph {
  public:
-  // One role a rank, or one for all.
+  // One role per rank, or one for all.
   explicit PlantedGraph(uint32_t ranks, bool one_role = false) {
     graph_.strings = {"", "iteration"};
     graph_.job.parallel.dp = static_cast<int32_t>(ranks);

@@ -20,7 +20,7 @@ using graph::OpKind;
 using graph::PeerGroup;
 using graph::Program;
 
-// A set of communicators: one a copy with the members `base`, or one over all copies.
+// A set of communicators: one per copy with the members `base`, or one over all copies.
 struct Family {
   std::vector<int32_t> base;  // ascending
   bool across = false;
@@ -36,7 +36,7 @@ uint32_t Intern(const T& value, std::vector<T>* table) {
   return static_cast<uint32_t>(table->size() - 1);
 }
 
-// The rank of base rank `base`, that many copies further on.
+// The rank of base rank `base`, `shift` copies further on.
 struct Peer {
   int32_t base = 0;
   int32_t shift = 0;
@@ -299,8 +299,8 @@ class Schedule {
     return shape;
   }
 
-  // All members issue the collective at this point of the schedule, each on a stream of its own
-  // choice; some are issued as a group of up to three, of the same or of different families.
+  // All members issue the collective at this point of the schedule, each on a stream of its choice;
+  // some are issued as a group of up to three, of the same or of different families.
   void DrawCollective() {
     std::vector<int32_t> drawn = {UpTo(options_.families - 1)};
     if (options_.grouped && Chance(&rng_, 0.15)) {
@@ -341,7 +341,7 @@ class Schedule {
     }
   }
 
-  // Some members of a family exchange messages, each rank all of its own in one group.
+  // Some members of a family exchange messages; each rank issues all of its own in one group.
   void DrawExchange() {
     const auto index = static_cast<int32_t>(Uniform(0, options_.families - 1));
     const Family& family = families_[static_cast<size_t>(index)];
@@ -349,7 +349,8 @@ class Schedule {
     for (int64_t message = Uniform(1, 3); message > 0; --message) {
       const int32_t source = Pick(family.base);
       const int32_t target = Pick(family.base);
-      // Where the family spans the copies, also from copy to copy, between ranks of one role.
+      // If the family spans the copies, messages also go from copy to copy, between ranks of one
+      // role.
       const int32_t shift = family.across && Chance(&rng_, 0.7) ? UpTo(options_.copies - 1) : 0;
       if (source == target && shift == 0) {
         continue;

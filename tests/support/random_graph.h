@@ -2,12 +2,12 @@
 //
 // A random global schedule is drawn event by event (a kernel on one rank, a collective on all
 // members of a communicator, an exchange between two ranks, ...) and each event is appended to the
-// programs of the ranks that take part. Every wait therefore points at something earlier in one
-// common order: the graph matches and cannot stall, whatever was drawn.
+// programs of the ranks involved. Every wait therefore refers to something earlier in one common
+// order: the graph matches and cannot stall, whatever was drawn.
 //
-// The schedule is drawn for `base_ranks` ranks, each a role of its own, and the whole is repeated
-// `copies` times: rank = base + base_ranks * copy (tp = base_ranks, dp = copies). A communicator
-// lies inside of each copy or spans all copies, so roles of several ranks meet in collectives.
+// The schedule is drawn for `base_ranks` ranks, each a separate role, and the whole is repeated
+// `copies` times: rank = base + base_ranks * copy (tp = base_ranks, dp = copies). A communicator is
+// inside each copy or spans all copies, so roles of several ranks meet in collectives.
 #pragma once
 
 #include <cstdint>

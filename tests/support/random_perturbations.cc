@@ -17,7 +17,7 @@ uint64_t Mixed(uint64_t seed) {
   return (seed + 1) * 0x9E3779B97F4A7C15ULL >> 20U;
 }
 
-// Host and devices that are slow or taken away, and all shapes of noise.
+// Slow hosts, devices that are taken away, and all shapes of noise.
 void AddFurther(const graph::Graph& graph, uint64_t seed, std::vector<Perturbation>* all) {
   const auto ranks = [&](uint64_t salt) {
     const auto first = static_cast<uint32_t>(Mixed(seed + salt) % graph.ranks.size());
@@ -106,7 +106,7 @@ replayer::ReplayOptions RandomPerturbations(const graph::Graph& graph, uint64_t 
 graph::Graph ReplayableGraph(uint64_t seed) {
   graph::Graph graph = RandomGraph(RandomOptions(seed));
   graph.cluster = TestCluster();
-  // From "nothing is eager" to "nearly everything is".
+  // From "nothing is eager" to "almost everything is".
   graph.cluster.parameters.SetValue("p2p.eager_bytes", seed % 2 == 0 ? 0 : 1 << 20U);
   return graph;
 }

@@ -8,7 +8,7 @@
 
 namespace prism::testing {
 
-// A random graph on the test cluster. From "nothing is eager" to "nearly everything is".
+// A random graph on the test cluster. From "nothing is eager" to "almost everything is".
 graph::Graph ReplayableGraph(uint64_t seed);
 
 // One to three iterations. Every third case has a straggler, every fourth a late rank, every fifth

@@ -17,7 +17,7 @@ using slicer::TaskEdge;
 using slicer::TaskGraph;
 using slicer::TaskKind;
 
-// Edges of a new task to some of its rank's tasks, mostly recent ones. All tasks are made in an
+// Edges of a new task to some of its rank's tasks, mostly recent ones. All tasks are created in an
 // order in which they could run, so nothing waits in a circle.
 void AddEdges(const RandomTaskOptions& options, Rng* rng, TaskGraph* tasks) {
   const auto own = static_cast<int64_t>(tasks->tasks.size()) - 1;

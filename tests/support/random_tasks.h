@@ -1,5 +1,4 @@
-// Tasks of a few ranks, drawn by a seed, that can run; and how long they take, worked out task by
-// task.
+// Random tasks of a few ranks that can run; and how long they take, evaluated task by task.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +22,7 @@ struct RandomTaskOptions {
 
 std::vector<slicer::TaskGraph> RandomTasks(const RandomTaskOptions& options);
 
-// How messages behave, as replayer/cost/collective_cost.h.
+// How messages behave, as in replayer/cost/collective_cost.h.
 struct TaskCosts {
   std::function<DurationNs(int64_t bytes, bool same_node)> transfer;
   std::function<bool(int64_t bytes)> is_eager;

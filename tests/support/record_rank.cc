@@ -3,10 +3,10 @@
 //
 //   record_rank CLUSTER WORLD RANKS ORDER PROGRAM ARGS...
 //
-// CLUSTER is a cluster preset. RANKS are numbers with commas between: a rank is told what those
-// before it gave to absent ones, and only the last one's output is shown. ORDER says how the device
-// hands out addresses: ascending, descending or profile. Without timing or stitching; the store
-// answers for the absent ranks.
+// CLUSTER is a cluster preset. RANKS are comma-separated: a rank is given what those before it sent
+// to absent ones, and only the last one's output is shown. ORDER says how the device hands out
+// addresses: ascending, descending or profile. Without timing or stitching; the store answers for
+// the absent ranks.
 #include <cstdio>
 #include <cstdlib>
 #include <string>

@@ -1,4 +1,4 @@
-// record_rank runs any program; a shell will do.
+// record_rank runs any program; a shell suffices.
 #include <string>
 #include <vector>
 

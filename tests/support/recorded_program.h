@@ -14,7 +14,7 @@ namespace prism::testing {
 struct ProgramSpec {
   std::vector<std::string> arguments;  // path of the program first
   std::vector<std::pair<std::string, std::string>> environment;
-  std::string library_dir;  // where libprism_shim.so lies
+  std::string library_dir;  // folder of libprism_shim.so
   channel::Config config;   // of the channel; mode kRecord
   bool keeps_ops = true;    // else only counters and peaks; for long programs
   bool shows_output =
@@ -39,15 +39,15 @@ struct ProgramRun {
   std::vector<std::string> contexts;  // framework ops that were ever named, in order
   channel::AllocatorStatsBody peaks = {};
   int64_t device_peak_bytes = 0;
-  std::string values;  // that it gave to absent ranks: a part of a value book
+  std::string values;  // that it sent to absent ranks: a part of a value book
 
-  // How many kernels have both texts in their name and framework op.
+  // How many kernels have these texts in their name and framework op.
   [[nodiscard]] int CountKernels(const std::string& name, const std::string& framework = "") const;
   // The rest of the line of the output that begins with `key` and a space; empty without one.
   [[nodiscard]] std::string Said(const std::string& key) const;
 };
 
-// What a program without a worker sees (shim/standalone_config.h), but recorded: one H100.
+// What a program without a worker sees (shim/standalone_config.h), but recording: one H100.
 channel::Config H100Config();
 
 ProgramRun RunRecorded(const ProgramSpec& spec);

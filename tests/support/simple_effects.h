@@ -1,4 +1,4 @@
-// What perturbations do to one rank, for the simple evaluator: written apart from the replayer's.
+// What perturbations do to one rank, for the simple evaluator: independent of the replayer's code.
 #pragma once
 
 #include <cstdint>
@@ -20,15 +20,15 @@ struct SimpleEffects {
 
   SimpleEffects(const replayer::ReplayOptions& options, Rank rank);
 
-  // For how long the host stands before the iteration.
+  // For how long the host pauses before the iteration.
   [[nodiscard]] DurationNs PauseBefore(int64_t iteration) const;
 
-  // When so much work is done that begins at `time`, nanosecond by nanosecond where the device is
-  // not taken away.
+  // When `work` that begins at `time` is done, nanosecond by nanosecond while the device is not
+  // taken away.
   [[nodiscard]] TimeNs WorkedUntil(TimeNs time, DurationNs work) const;
 
  private:
-  // Whether the device works in the nanosecond that begins then, and when that may be different.
+  // Whether the device works in the nanosecond that begins then, and when that may change.
   [[nodiscard]] std::pair<bool, TimeNs> Works(TimeNs time) const;
 };
 

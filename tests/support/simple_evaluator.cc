@@ -30,7 +30,7 @@ bool IsGrouped(const Program& program, uint32_t op) {
          (program.flags[op] & graph::kGroupedWithNext) != 0;
 }
 
-// (communicator, sequence) → arrival of each member that has come.
+// (communicator, sequence) → arrival of each member that has arrived.
 using Meetings = std::map<std::pair<uint32_t, int64_t>, std::map<uint32_t, TimeNs>>;
 
 struct Message {
@@ -40,7 +40,7 @@ struct Message {
   bool fixed;
 };
 
-// The longer end counts, or the sender's word.
+// The longer end counts, or the sender's fixed duration.
 DurationNs TransferOf(const Message& send, const Message& receive) {
   return send.fixed ? send.transfer : std::max(send.transfer, receive.transfer);
 }
@@ -139,7 +139,7 @@ class SimpleRank {
     return moved;
   }
 
-  // What a host op has to wait for; nothing while that is not known.
+  // When a host op may proceed; null while that is not known.
   [[nodiscard]] std::optional<TimeNs> HostReady(uint32_t op) const {
     OpKind kind = program_.kind[op];
     if (kind == OpKind::kEventSync && program_.dep[op] != graph::kNoDep) {
@@ -330,7 +330,7 @@ class SimpleRank {
       uint32_t peer = world_.graph.ranks.peers(Rank(rank_))[t.peer_slot];
       MessageKey key = t.is_send ? MessageKey{CommOf(t.comm_slot), rank_, peer, 0}
                                  : MessageKey{CommOf(t.comm_slot), peer, rank_, 0};
-      // A rank that sends to itself posts both sides; they are numbered apart.
+      // A rank that sends to itself posts both sides; they are numbered separately.
       MessageKey counter = key;
       std::get<3>(counter) = t.is_send ? 1 : 0;
       std::get<3>(key) = earlier[counter]++;
@@ -379,7 +379,7 @@ class SimpleRank {
   }
 
   // The first op that waits for the collective `c`: an event wait of a stream that has computed
-  // before, or a host wait; kNoDep where none does.
+  // before, or a host wait; kNoDep if none does.
   [[nodiscard]] uint32_t WaitFor(uint32_t c) const {
     uint16_t stream = program_.stream[c];
     for (uint32_t w = c + 1; w < program_.size(); ++w) {
@@ -449,7 +449,7 @@ class SimpleRank {
   TimeNs host_ = 0;
   int64_t next_ = 0;
   int64_t last_ = 0;
-  std::vector<std::vector<int64_t>> queue_;  // by stream: issued, not over
+  std::vector<std::vector<int64_t>> queue_;  // by stream: issued, not complete
   std::vector<TimeNs> tail_;
   std::map<uint32_t, DurationNs> charges_;  // by waiting op
 };

@@ -40,7 +40,7 @@ uint32_t FirstOf(const Program& program, const std::vector<uint32_t>& ops) {
   return ops[at];
 }
 
-// Whether anything on the stream is for another stream or rank to come.
+// Whether anything on the stream waits for another stream or rank.
 bool IsHeldBack(const Program& program, const std::vector<uint32_t>& ops) {
   return std::any_of(ops.begin(), ops.end(), [&](uint32_t op) {
     return program.kind[op] == OpKind::kCollective || program.kind[op] == OpKind::kPeerGroup ||
@@ -67,7 +67,7 @@ DurationNs KernelTime(const graph::Graph& graph,
   return sum;
 }
 
-// Whether the host waits before `op` for something that other ranks take part in.
+// Whether the host waits before `op` for something that involves other ranks.
 bool WaitsForRanksBefore(const Program& program, uint32_t op) {
   bool ranks = false;
   for (uint32_t before = 0; before < op; ++before) {

@@ -7,7 +7,7 @@
 namespace prism::testing {
 namespace {
 
-// What a channel takes for a peer in another node behind its first.
+// The time of a channel for each peer in another node after its first.
 DurationNs RoundsOf(const graph::ClusterSpec& cluster, int64_t peers) {
   constexpr double kRoundNs = 2700;
   const double channels = cluster.parameters.Value("nccl.channels.collective");

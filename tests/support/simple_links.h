@@ -1,4 +1,4 @@
-// What the simple evaluator knows of links.
+// What the simple evaluator knows about links.
 #pragma once
 
 #include <span>
@@ -15,19 +15,19 @@ struct LinkEnd {
   Rank rank;
 };
 
-// How long one transfer takes at one of its ends among those of its group: each other in its
-// direction takes as many bytes of the link as are under way together
+// How long one transfer takes at one of its ends among those of its group: each other one in its
+// direction takes as many bytes of the link as are in flight at the same time
 // (replayer/cost/collective_cost.h).
 DurationNs ShareOfLink(const LinkEnd& end,
                        const graph::PeerGroup& group,
                        const graph::PeerTransfer& mine);
 
-// By how much the slowest link is slowed that a ring over the nodes of these ranks crosses.
+// The slow-down of the slowest link that a ring over the nodes of these ranks crosses.
 double SlowestOfRing(const graph::Graph& graph,
                      const replayer::ReplayOptions& options,
                      std::span<const uint32_t> ranks);
 
-// Likewise that a message between any two of these ranks crosses.
+// The same for links that a message between any two of these ranks crosses.
 double SlowestOfPairs(const graph::Graph& graph,
                       const replayer::ReplayOptions& options,
                       std::span<const uint32_t> ranks);

@@ -1,5 +1,5 @@
-// A transformer of four layers on four ranks, tp 2 and dp 2: enough for every kind of collective of
-// a rank without a pipeline, and small enough to read.
+// A transformer of four layers on four ranks, tp 2 and dp 2: enough for every kind of collective
+// that occurs without a pipeline, and small enough to read.
 #pragma once
 
 #include "graph/job.h"

@@ -1,4 +1,4 @@
-// One event of a sandbox rank, told to process 0 as a worker's message does.
+// Sends one event of a sandbox rank to process 0, as a worker's message does.
 #pragma once
 
 #include <string>

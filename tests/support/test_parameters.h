@@ -5,10 +5,10 @@
 
 namespace prism::testing {
 
-// Round numbers, two GPUs a node, host costs of some hundred ns. Not a real machine.
+// Round numbers, two GPUs per node, host costs of a few hundred ns. Not a real machine.
 graph::ClusterSpec TestCluster();
 
-// `cluster` with all host costs zero and no slow-down by overlap: for closed forms.
+// Sets all host costs to zero and removes the slow-down by overlap, for closed forms.
 void MakeFree(graph::ClusterSpec* cluster);
 
 }  // namespace prism::testing

@@ -31,8 +31,8 @@ TinyOp Gap(DurationNs duration);
 TinyOp Send(uint16_t stream, uint16_t peer_slot, DurationNs duration, int64_t bytes = 1 << 20);
 TinyOp Receive(uint16_t stream, uint16_t peer_slot, DurationNs duration, int64_t bytes = 1 << 20);
 
-// One role a rank; every rank is in communicator 0 (slot 0), and peer slot i stands for rank i.
-// The cluster is TestCluster, made free of host costs.
+// One role per rank; every rank is in communicator 0 (slot 0), and peer slot i is rank i. The
+// cluster is TestCluster without host costs.
 graph::Graph TinyGraph(const std::vector<std::vector<TinyOp>>& ranks, uint16_t streams = 2);
 
 }  // namespace prism::testing

@@ -1,5 +1,5 @@
-// A stream of a GPU that is the CPU: what is added runs on a thread of the queue's own, one after
-// the other. Thread-safe.
+// A stream of a GPU that is the CPU: works run one after the other on a thread of the queue.
+// Thread-safe.
 #pragma once
 
 #include <condition_variable>
@@ -18,11 +18,11 @@ class WorkQueue {
  public:
   using Work = std::function<void()>;
 
-  // Add waits where more than `most` works stand in the queue.
+  // Add waits while more than `most` works are in the queue.
   explicit WorkQueue(size_t most = std::numeric_limits<size_t>::max())
       : most_(most), thread_([this] { Run(); }) {}
 
-  // What was added is done first.
+  // Finishes everything that was added.
   ~WorkQueue() {
     Add([this] { ends_ = true; });
     thread_.join();
@@ -39,7 +39,7 @@ class WorkQueue {
     changed_.notify_all();
   }
 
-  // Until what was added by now is done.
+  // Waits until everything added so far is done.
   void Wait() {
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait(lock, [this, target = added_] { return done_ >= target; });
@@ -72,7 +72,7 @@ class WorkQueue {
   std::deque<Work> works_;
   uint64_t added_ = 0;
   uint64_t done_ = 0;
-  bool ends_ = false;  // touched by the thread alone
+  bool ends_ = false;  // used only by the thread
   std::thread thread_;
 };
 

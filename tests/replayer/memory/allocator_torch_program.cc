@@ -1,5 +1,5 @@
-// Gives a script to the caching allocator of libtorch and prints what it did: for
-// allocator_torch_test. Reads the script from standard input; takes the number of streams.
+// Runs a script on libtorch's caching allocator and prints what it did: for allocator_torch_test.
+// Reads the script from standard input; takes the number of streams.
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>

@@ -87,7 +87,7 @@ RealRun RunReal(const std::vector<AllocatorStep>& script,
   return run;
 }
 
-// As large as the real one, handing out the addresses that it handed out.
+// As large as the real device, handing out the addresses that it handed out.
 class ShadowDevice final : public AllocatorDevice {
  public:
   explicit ShadowDevice(const RealRun& run) : run_(run), free_bytes_(run.free_bytes) {
@@ -180,8 +180,8 @@ std::vector<std::array<int64_t, 4>> AsPrinted(const AllocatorStatistics& statist
   return rows;
 }
 
-// Which of several streams' events torch looks at first is a matter of its hash table, and changes
-// no state: frees that complete in a row are compared in order of address.
+// Which of several streams' events torch checks first depends on its hash table, and changes no
+// state: consecutive completed frees are compared in order of address.
 void SortCompletions(std::vector<AllocatorEvent>* events) {
   const auto completes = [](const AllocatorEvent& event) {
     return event.action == AllocatorAction::kFreeCompleted;
@@ -211,7 +211,7 @@ struct Case {
   AllocatorScriptOptions script;
 };
 
-// Gives the statistics, for what a case is to have gone through.
+// Returns the statistics, to check what a case has exercised.
 AllocatorStatistics Compare(const Case& test) {
   SCOPED_TRACE("settings '" + test.settings + "' seed " + std::to_string(test.script.seed));
   const std::vector<AllocatorStep> script = prism::testing::RandomAllocatorScript(test.script);

@@ -1,4 +1,4 @@
-// The account of nanotron's iterations against counts by hand.
+// The memory of nanotron's iterations against counts by hand.
 #include "replayer/memory/nanotron_memory.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What FSDP holds beside its shards, by hand and in whole stages.
+// What FSDP holds in addition to its shards, by hand and in whole stages.
 #include "replayer/memory/sharded_parameters.h"
 
 #include <string_view>
@@ -50,8 +50,8 @@ int64_t PeakMiB(const MemoryAccount& account) {
   return memory.ok() ? memory->peak_allocated / kMiB : -1;
 }
 
-// Copies of the root, 16 MiB, stay; a layer has 16 of copies, the flat buffer that they come in is
-// kept until the next was copied out of.
+// Copies of the root, 16 MiB, stay; a layer has 16 of copies, and the flat buffer in which they
+// arrive is kept until the next one was copied out.
 TEST(ShardedParameters, a_forward_pass_holds_one_layer_and_the_root) {
   MemoryAccount account({}, 1 << 30);
   ShardedParameters parameters({}, ShardedStyle(), false, {SmallChunk()}, &account);
@@ -59,8 +59,8 @@ TEST(ShardedParameters, a_forward_pass_holds_one_layer_and_the_root) {
   EXPECT_EQ(PeakMiB(account), 16 + 16 + 16);
 }
 
-// Forward, copies of one layer and its flat buffer. Backward, the first layer's copies and its
-// gradients beside the embedding on its way and the second layer's 32-bit copy. Nothing is left.
+// Forward: copies of one layer and its flat buffer. Backward: the first layer's copies and its
+// gradients, with the embedding in transit and the second layer's 32-bit copy. Nothing is left.
 TEST(ShardedParameters, ends_of_their_own_are_gathered_when_they_run) {
   MemoryAccount account({}, 1 << 30);
   ShardedParameters parameters({}, ShardedStyle(), false, {SmallChunk(false)}, &account);
@@ -72,7 +72,7 @@ TEST(ShardedParameters, ends_of_their_own_are_gathered_when_they_run) {
   EXPECT_EQ(PeakMiB(account), 72);
 }
 
-// At the end of the second layer: copies of the root, the first layer on its way, the head's
+// At the end of the second layer: copies of the root, the first layer in transit, the head's
 // gradients, the layer's own and their 32-bit copy.
 TEST(ShardedParameters, a_backward_pass_scatters_layer_by_layer) {
   MemoryAccount account({}, 1 << 30);
@@ -94,7 +94,7 @@ TEST(ShardedParameters, a_pipeline_sums_whole_gradients_and_scatters_them_once) 
     RunBackward(&parameters, last);
   }
   EXPECT_EQ(PeakMiB(account), 48 + 96 + 16);
-  // Nothing is left, and the next iteration needs as much again, beside what there is more.
+  // Nothing is left, and the next iteration needs the same again, plus what is allocated now.
   account.Allocate(8 * kMiB, MemoryUse::kActivations);
   for (const bool last : {false, true}) {
     RunForward(&parameters);
@@ -103,8 +103,8 @@ TEST(ShardedParameters, a_pipeline_sums_whole_gradients_and_scatters_them_once) 
   EXPECT_EQ(PeakMiB(account), 48 + 96 + 16 + 8);
 }
 
-// Shards of gradients, 24 MiB, are of a stream of their own: they are gone with the next iteration,
-// and what they leave is not used by anything else.
+// Shards of gradients, 24 MiB, belong to a separate stream: they are freed in the next iteration,
+// and their memory is not used by anything else.
 TEST(ShardedParameters, scattered_gradients_live_until_the_next_iteration) {
   MemoryAccount account({}, 1 << 30);
   ShardedChunk chunk = SmallChunk(false);
@@ -121,7 +121,7 @@ TEST(ShardedParameters, scattered_gradients_live_until_the_next_iteration) {
   parameters.BeginIteration();
   account.Allocate(24 * kMiB, MemoryUse::kActivations);
   EXPECT_EQ(PeakMiB(account), 200 + 24);
-  // Of two micro-batches one shard is kept.
+  // For two micro-batches one shard is kept.
   for (const bool last : {false, true}) {
     RunForward(&parameters);
     RunBackward(&parameters, last);
@@ -130,7 +130,7 @@ TEST(ShardedParameters, scattered_gradients_live_until_the_next_iteration) {
   EXPECT_EQ(PeakMiB(account), 200 + 24 + 200 + 24);
 }
 
-// Megatron's FSDP has them in a buffer that is among the states.
+// Megatron's FSDP keeps them in a buffer that counts as state.
 TEST(ShardedParameters, other_modules_keep_gradients_as_states) {
   MemoryAccount account({}, 1 << 30);
   ShardedChunk chunk = SmallChunk();
@@ -164,8 +164,8 @@ graph::JobSpec PipelineJob() {
   return job;
 }
 
-// Of dp 8 and ep 2 four ranks hold the same experts, of a group of four shards two. Experts are one
-// tensor, the last.
+// With dp 8 and ep 2, four ranks hold the same experts; in a group of four shards, two do. Experts
+// are one tensor, the last.
 TEST(ShardedParameters, experts_of_hybrid_shards_are_divided_within_a_group) {
   graph::JobSpec job = PipelineJob();
   job.parallel.pp = 1;
@@ -183,8 +183,8 @@ TEST(ShardedParameters, experts_of_hybrid_shards_are_divided_within_a_group) {
   EXPECT_EQ(hybrid.front(), 2 * whole.front());
 }
 
-// As many micro-batches as stages: all are under way at once either way, but gradients of one chunk
-// of two are scattered before those of the other come into being.
+// As many micro-batches as stages: all are in flight at once either way, but gradients of one of
+// two chunks are scattered before those of the other exist.
 TEST(ShardedParameters, interleaved_stages_sum_one_chunk_after_the_other) {
   graph::JobSpec job = PipelineJob();
   graph::TrainingStyle style = ShardedStyle();
@@ -197,7 +197,7 @@ TEST(ShardedParameters, interleaved_stages_sum_one_chunk_after_the_other) {
   EXPECT_GT(plain->peak_allocated - interleaved->peak_allocated, sums_of_chunk / 2);
 }
 
-// A process of 2 ranks and more has each state once; the rest of the difference is rounding.
+// Two or more ranks hold each state once; the rest of the difference is rounding.
 TEST(ShardedParameters, more_replicas_hold_less_by_their_states) {
   graph::JobSpec job = PipelineJob();
   job.parallel.pp = 1;
@@ -212,9 +212,9 @@ TEST(ShardedParameters, more_replicas_hold_less_by_their_states) {
   EXPECT_NEAR(allocated(8) - allocated(16), 16 * kParameters / 16, 0.02 * kParameters);
 }
 
-// torch's pipeline stages: buffers of all messages, the last stage its logits where they are
-// returned. Nothing comes for the first chunk of the first stage, nor back for the last of the
-// last.
+// torch's pipeline stages: buffers of all messages, and the last stage its logits if they are
+// returned. The first chunk of the first stage receives nothing, and nor does the last chunk of the
+// last stage in the backward pass.
 TEST(ShardedParameters, stages_of_torch_keep_messages_and_logits_of_all_micro_batches) {
   graph::JobSpec job = PipelineJob();
   graph::TrainingStyle style = ShardedStyle();
@@ -254,7 +254,7 @@ TEST(StageMemory, larger_groups_of_micro_batches_hold_more_chunks) {
   EXPECT_EQ(grouped->peak_allocated - usual->peak_allocated, 3 * chunk);
 }
 
-// Where the scores are tensors, so are their gradients: of the dropout's output, of its input.
+// If the scores are tensors, so are their gradients: of the dropout's output, of its input.
 TEST(StageMemory, unfused_attention_has_gradients_of_its_scores) {
   const graph::JobSpec job = PipelineJob();
   const auto backward = [&](graph::AttentionKind kind) {

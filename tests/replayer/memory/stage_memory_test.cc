@@ -1,4 +1,4 @@
-// The memory account of a pipeline stage against closed formulas and published tables.
+// The memory of a pipeline stage against closed formulas and published tables.
 #include "replayer/memory/stage_memory.h"
 
 #include <cmath>
@@ -86,7 +86,7 @@ TEST(StageMemory, states_of_a_layer_follow_from_its_shapes) {
   EXPECT_EQ(parameters.total(), matrices + split_biases + whole);
 }
 
-// Eight experts over ep 2 and etp 2 of a stage's 16 ranks: half of four on a rank, held by 4 ranks.
+// Eight experts, ep 2 and etp 2, 16 ranks in a stage: half of four per rank, held by 4 ranks.
 TEST(StageMemory, states_of_experts_are_divided_over_their_ranks) {
   JobSpec job = PaperJob();
   job.parallel.tp = 8;
@@ -105,8 +105,8 @@ TEST(StageMemory, states_of_experts_are_divided_over_their_ranks) {
   EXPECT_EQ(of_experts, experts);
 }
 
-// A token's rows at its experts instead of its one row: input, widths before the activation
-// and behind it, the latter times the probability, output. A fused activation keeps one width less.
+// A token's rows at its experts instead of its one row: input, widths before and after the
+// activation, the latter times the probability, output. A fused activation keeps one width less.
 TEST(StageMemory, activations_of_experts_grow_with_their_rows) {
   JobSpec job = PaperJob();
   const int64_t tokens = job.micro_batch_size * job.seq_len / (job.sequence_parallel ? 8 : 1);
@@ -122,7 +122,7 @@ TEST(StageMemory, activations_of_experts_grow_with_their_rows) {
   EXPECT_EQ(of_third(), tokens * 10 * job.model.hidden * 2);
 }
 
-// DeepSeek-V3's attention (arXiv 2412.19437, section 4.2) on one rank: 187.1 M parameters a layer.
+// DeepSeek-V3's attention (arXiv 2412.19437, 4.2) on one rank: 187.1 M parameters per layer.
 TEST(StageMemory, states_of_latent_attention_are_its_compressed_and_expanded_products) {
   JobSpec job = PaperJob();
   job.parallel.tp = 1;
@@ -159,8 +159,8 @@ TEST(StageMemory, activations_of_latent_attention_are_expanded) {
   EXPECT_EQ(latent - LayerTensors(job, style, 0).saved_bytes(), row * 64 * (3 * head + 2 * 64));
 }
 
-// Two dense layers of four, and one that predicts further tokens behind them: the last stage has
-// experts thrice, a second head, and words to look up.
+// Two dense layers of four, and one that predicts further tokens after them: the last stage has
+// experts three times, a second head, and a word embedding.
 TEST(StageMemory, dense_layers_come_first_and_further_tokens_last) {
   JobSpec job = PaperJob();
   job.parallel.pp = 2;
@@ -194,7 +194,7 @@ TEST(StageMemory, dense_layers_come_first_and_further_tokens_last) {
             "offload of activations is not described where layers differ");
 }
 
-// What a selective recomputation names is not kept: norms where they are kernels of their own.
+// What a selective recomputation names is not kept: norms, if they are separate kernels.
 TEST(StageMemory, parts_of_a_layer_are_computed_again_by_name) {
   JobSpec job = PaperJob();
   job.recompute = Recompute::kSelective;
@@ -214,8 +214,8 @@ TEST(StageMemory, parts_of_a_layer_are_computed_again_by_name) {
   EXPECT_GT(mixture - kept(graph::kRecomputeMoe), 20 * hidden);
 }
 
-// Tensors in host memory are there for one layer at a time; gradients of logits of the first
-// micro-batches wait for the weight gradient.
+// Tensors in host memory are on the device for one layer at a time; gradients of the first
+// micro-batches' logits wait for the weight gradient.
 TEST(StageMemory, what_is_offloaded_is_not_kept_and_what_is_deferred_is) {
   JobSpec job = PaperJob();
   job.parallel.pp = 2;
@@ -259,7 +259,7 @@ TEST(StageMemory, deepspeed_keeps_outputs_and_casts_all_sums_to_reduce_them) {
   EXPECT_GT(StepOfStage(job, style, 0).front().front(), int64_t{22'000'000'000} / 8 * 2);
 }
 
-// Scores of a sequence of 4 M tokens: more than any address space, and no reason to stop.
+// Scores of a sequence of 4 M tokens exceed any address space, which must not end the process.
 TEST(StageMemory, more_than_a_simulation_holds_is_a_failure_of_the_prediction) {
   for (const graph::MemoryPattern pattern :
        {graph::MemoryPattern::kUsual, graph::MemoryPattern::kNanotron}) {
@@ -304,7 +304,7 @@ TEST(StageMemory, chunks_have_the_layers_of_the_schedule) {
   EXPECT_LT(peaks[0] - peaks[1], states + 3 * layer);
 }
 
-// A rank has one head of keys and values at least.
+// A rank has at least one head of keys and values.
 TEST(StageMemory, fewer_heads_of_keys_than_ranks_are_copied) {
   JobSpec job = PaperJob();
   job.model.kv_heads = 8;
@@ -344,7 +344,7 @@ int64_t BytesOfClass(const JobSpec& job, const TrainingStyle& style, const char*
   return bytes;
 }
 
-// 2 + 4 bytes an element of the own share in fp16, 4 + 4 of all without ZeRO, nothing of fp32 sums.
+// 2 + 4 bytes per element of a rank's share in fp16, 4 + 4 of all without ZeRO, 0 for fp32 sums.
 TEST(StageMemory, deepspeed_steps_with_flat_copies_of_its_gradients) {
   JobSpec job = PaperJob();
   job.parallel.dp = 4;

@@ -26,7 +26,7 @@ ReplayOptions FlowOptions(const graph::Graph& graph) {
   return options;
 }
 
-// A send or receive whose duration the model gives; peer slot i stands for rank i.
+// A send or receive whose duration the model gives; peer slot i is rank i.
 TinyOp Message(bool is_send, uint16_t peer, int64_t bytes) {
   TinyOp op = is_send ? prism::testing::Send(0, peer, 1, bytes)
                       : prism::testing::Receive(0, peer, 1, bytes);
@@ -34,7 +34,7 @@ TinyOp Message(bool is_send, uint16_t peer, int64_t bytes) {
   return op;
 }
 
-// Ranks 0 and 1 on node 0 send to 2 and 3 on node 1; one NIC a node, which each rank may use by
+// Ranks 0 and 1 on node 0 send to 2 and 3 on node 1; one NIC per node, of which each rank may use
 // half unless `nics` is 2.
 graph::Graph TwoSends(double nics) {
   constexpr int64_t kBytes = 1 << 24;
@@ -118,8 +118,8 @@ TEST(FlowReplay, frozen_times_give_the_same_replay) {
   }
 }
 
-// With a NIC each the sends do not meet. With one NIC that a leaf's single uplink carries, both
-// nodes on leaves of their own, they share what one of them would have had for itself.
+// With one NIC each the sends do not meet. With one NIC on a leaf's single uplink, and each node on
+// a separate leaf, they share what one of them would have had alone.
 TEST(FlowReplay, sends_share_an_uplink) {
   graph::Graph graph = TwoSends(2);
   graph.cluster.network.kind = graph::FabricKind::kClos;
@@ -157,7 +157,8 @@ TEST(FlowReplay, says_who_is_cut_off) {
       << cut.status().message();
 }
 
-// The other plane carries all that a broken leaf of one plane cuts off, at half of the bandwidth.
+// The other plane carries everything that a broken leaf of one plane cuts off, at half the
+// bandwidth.
 TEST(FlowReplay, a_second_plane_takes_over) {
   graph::Graph graph = TwoSends(2);
   graph.cluster.network.planes = 2;

@@ -1,6 +1,6 @@
 // Rates against SimGrid's solver (lmm), an independent implementation: random topologies and flows,
-// equal within 1e-6. SimGrid gives no rates, so each flow's is read off what it has left after a
-// time in which none ends.
+// equal within 1e-6. SimGrid does not report rates, so each is derived from what the flow has left
+// after a time in which none ends.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -50,7 +50,7 @@ Case DrawCase(uint64_t seed) {
   return drawn;
 }
 
-// One simulation holds all cases, each on links and hosts of its own, so that they do not meet.
+// One simulation holds all cases, each on separate links and hosts, so that they do not interact.
 class Oracle {
  public:
   Oracle() : engine_("max_min_oracle_test") {
@@ -79,7 +79,7 @@ class Oracle {
       for (const LinkId link : demand.links) {
         way.emplace_back(links[link]);
       }
-      if (demand.bound > 0) {  // of its own: a link that nobody else uses
+      if (demand.bound > 0) {  // its bound: a link that nobody else uses
         way.emplace_back(zone_->create_link(flow, demand.bound)->seal());
       }
       zone_->add_route(from->get_netpoint(), to->get_netpoint(), nullptr, nullptr, way, false);
@@ -136,7 +136,7 @@ TEST(MaxMinOracle, gives_the_rates_of_simgrid) {
     std::vector<FlowId> flows;
     for (const Demand& demand : drawn.demands) {
       flows.push_back(solver.Add(demand.links, demand.bound > 0 ? demand.bound : 1e18));
-      solver.Solve();  // one by one: what is incremental is under test as well
+      solver.Solve();  // one by one, to test the incremental part as well
     }
     for (const FlowId flow : flows) {
       expected.push_back(solver.rate(flow));

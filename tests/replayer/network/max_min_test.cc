@@ -18,8 +18,8 @@ struct Demand {
   double bound = 0;
 };
 
-// All rates rise together in steps to the next link that fills or bound that is reached; every link
-// and flow is looked at in every step.
+// All rates rise together in steps, each to the next link that fills or bound that is reached;
+// every step visits every link and flow.
 std::vector<double> FillSimply(const std::vector<double>& capacities,
                                const std::vector<Demand>& demands) {
   std::vector<double> rates(demands.size(), 0);
@@ -66,7 +66,7 @@ TEST(MaxMin, fills_links_and_bounds_as_the_header_works_out) {
   EXPECT_DOUBLE_EQ(solver.rate(two), 6);
 }
 
-// Three links of 1: one flow over all, one on each. The long one gets a half like every other.
+// Three links of 1: one flow over all, one on each. The long one gets a half, like every other.
 TEST(MaxMin, gives_a_long_flow_as_much_as_short_ones) {
   MaxMinSolver solver({1, 1, 1});
   const FlowId whole = solver.Add(std::vector<LinkId>{0, 1, 2}, 9);
@@ -104,7 +104,7 @@ TEST(MaxMin, takes_ways_longer_than_all_before) {
 
 using Flows = std::vector<std::pair<FlowId, Demand>>;
 
-// Over each link with probability 0.4, of many links over 4 or so.
+// Crosses each link with probability 0.4; of many links, about 4.
 Demand DrawDemand(size_t links, Rng* rng) {
   Demand demand;
   demand.bound = static_cast<double>(rng->UniformInt(1, 6)) / 2;
@@ -140,7 +140,8 @@ void ExpectFilled(const std::vector<double>& capacities,
   }
 }
 
-// Flows come and go on random networks; after every change the rates are those of filling all anew.
+// Flows come and go on random networks; after every change the rates are those of filling
+// everything from scratch.
 TEST(MaxMin, agrees_with_filling_everything_after_every_change) {
   for (uint64_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

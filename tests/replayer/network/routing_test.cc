@@ -12,7 +12,7 @@ using graph::FabricKind;
 using graph::FabricRouting;
 using graph::NetworkSpec;
 
-// Way from NIC `nic` of one node to that of another, as names of what it passes.
+// The path from NIC `nic` of one node to that of another, as names of what it passes.
 std::vector<std::string> Way(const Topology& topology, Router* router, VertexId from, VertexId to) {
   std::vector<LinkId> way;
   std::vector<std::string> names;
@@ -28,7 +28,7 @@ std::vector<double> Unused(const Topology& topology) {
   return std::vector<double>(topology.links().size(), 1);
 }
 
-// Mean over 1,000 seeds of the fullest of 16 links over their mean.
+// Mean over 1,000 seeds of (fullest of 16 links / mean of the links).
 double Imbalance(uint32_t flows) {
   double sum = 0;
   for (uint64_t seed = 0; seed < 1000; ++seed) {
@@ -41,8 +41,8 @@ double Imbalance(uint32_t flows) {
   return sum / 1000;
 }
 
-// What throwing balls into 16 bins gives: 3.075, 1.970, 1.465 and 1.230 on average. The mean of
-// 1,000 seeds of 16 flows varies by 0.024.
+// The expectation for balls thrown into 16 bins: 3.075, 1.970, 1.465 and 1.230 on average. The mean
+// of 1,000 seeds of 16 flows varies by 0.024.
 TEST(Routing, ecmp_is_as_uneven_as_a_hash) {
   EXPECT_NEAR(Imbalance(1000), 1.23, 0.02);
   EXPECT_NEAR(Imbalance(256), 1.47, 0.02);
@@ -142,7 +142,7 @@ TEST(Routing, refuses_networks_that_cannot_join_their_nodes) {
             "network: it would join 2000000000 nodes; from 1 to 1048576 are possible");
 }
 
-// One of each shape; counted before anything is built.
+// One of each shape; checked before anything is built.
 TEST(Routing, refuses_networks_of_too_many_parts) {
   NetworkSpec wide;
   wide.nodes_per_leaf = 1;
