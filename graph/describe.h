@@ -18,8 +18,8 @@ namespace prism::graph {
 const char* OpKindName(OpKind kind);            // "kernel", "memcpy", ..., snake_case
 const char* RankSourceName(RankSource source);  // "sandbox", "recorded", "role", "like"
 
-// What the ids of an op stand for, and how the slots of its rank are called: "communicator tp of
-// ranks 0-7", "rank 5". What is out of range is shown as a number.
+// What the ids of an op refer to, and the names of the slots of its rank: "communicator tp of ranks
+// 0-7", "rank 5". What is out of range is shown as a number.
 struct OpNames {
   std::span<const std::string> strings;
   std::span<const KernelSignature> signatures;

@@ -63,8 +63,8 @@ struct Role {
 // Where the numbers of a rank come from.
 enum class RankSource : uint8_t { kRole, kRecorded, kSandbox, kLike };
 
-// Ranks → role, communicators and peers. Flat arrays; slots of rank r lie at
-// comm_ids[comm_begin[r] .. comm_begin[r + 1]).
+// Ranks → role, communicators and peers. Flat arrays; slots of rank r are at comm_ids[comm_begin[r]
+// .. comm_begin[r + 1]).
 struct RankTable {
   std::vector<uint32_t> role;        // index into roles, by rank
   std::vector<RankSource> source;    // by rank

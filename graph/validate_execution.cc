@@ -1,6 +1,6 @@
 // Nothing waits in a circle: an untimed execution of one iteration by all classes of ranks.
 //
-// Ranks of one class (rank_classes.h) do the same, so one member stands for all: a collective
+// Ranks of one class (rank_classes.h) do the same, so one member represents all: a collective
 // completes when every (class, slot) among its members has arrived equally often. Sends and
 // receives meet in rendezvous, the strictest reading: a program that runs only because a small
 // message is buffered is reported. Classes advance in a work-list; since nothing is ever undone,
@@ -376,7 +376,7 @@ class Execution {
       const uint32_t op = state.prepared->stream_ops[stream][state.cursor[stream]];
       const uint32_t other = WaitsFor(state, op);
       if (other == kNone || states_[other].rank == state.rank) {
-        continue;  // another stream of its own is at fault and is reported there
+        continue;  // another stream of this class is at fault and is reported there
       }
       faults.Add("stall", fmt::format("{} waits for rank {}, which {}",
                                       DescribeRankOp(graph_, state.rank, op),

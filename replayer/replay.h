@@ -112,7 +112,7 @@ struct Timeline {
   // Of collectives and peer groups, what determined the end (of traced ranks, not of gated ones):
   std::vector<uint32_t>
       decisive;                // the transfer that ended last: index of RolePlan::calls or posts
-  std::vector<uint32_t> last;  // collectives: who came to it last (as ReplayResult::alike)
+  std::vector<uint32_t> last;  // collectives: who arrived last (as ReplayResult::alike)
   TimeNs steady_begin = 0;     // of the last whole iteration, which takes RankTimes::iteration_ns
 };
 

@@ -46,8 +46,8 @@ bool IsRepresentative(const graph::RankGrid& grid, Rank rank) {
   return rank == grid.LowestOfStage(grid.ParallelRankOf(rank).pp);
 }
 
-// Draws ranks that share no coordinate but the stage with their representative where the layout
-// allows it, from stages as far apart as their number allows.
+// Draws ranks that share only the stage coordinate with their representative, if the layout allows
+// it, from stages as far apart as their number allows.
 std::vector<Rank> DrawSpotChecks(const graph::JobSpec& job, int32_t wanted) {
   const graph::RankGrid grid = graph::RankGrid::Of(job);
   const int32_t stages = job.parallel.pp;

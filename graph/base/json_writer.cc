@@ -28,7 +28,7 @@ size_t SequenceLength(std::string_view text, size_t at) {
       return 0;
     }
   }
-  // Overlong forms, surrogates and what lies past U+10FFFF hide in the second byte.
+  // Overlong forms, surrogates and code points past U+10FFFF show only in the second byte.
   const unsigned second = byte(1);
   const bool bad = (lead == 0xE0 && second < 0xA0) || (lead == 0xED && second >= 0xA0) ||
                    (lead == 0xF0 && second < 0x90) || (lead == 0xF4 && second >= 0x90);

@@ -38,7 +38,7 @@ bool ShowsColor(std::string_view choice, int descriptor) {
   if (choice == "off" || IsSet("NO_COLOR") || IsFile(descriptor)) {
     return false;
   }
-  // Open MPI gives its processes a terminal of its own, wherever their output goes.
+  // Open MPI gives its processes a pseudo-terminal, wherever their output goes.
   const bool terminal = isatty(descriptor) != 0 && !MpiSession::LaunchedByMpi();
   return choice == "on" || (terminal && !IsDumb());
 }

@@ -50,8 +50,8 @@ std::string InFrontOf(const std::string& ours, const char* variable) {
   return has_inherited ? fmt::format("{}:{}", ours, inherited) : ours;
 }
 
-// Which libraries the program is loaded with, and which GPU it sees: only one, so that every rank
-// has it as its first.
+// Which libraries the program is loaded with, and which GPU it sees: only one, so that it is every
+// rank's first.
 void AddDevice(const RunContext& context, const SandboxRequest& request, Variables* environment) {
   const bool on_gpu = request.mode == channel::Mode::kDevice;
   const DeviceLibraries& libraries = on_gpu ? context.paths.gpu : context.paths.virtual_device;

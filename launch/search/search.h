@@ -59,7 +59,7 @@ struct MemoryShortage {
   int64_t most = 0;
 };
 
-// Plans that one of the user's bounds rules out, and the smallest value among them.
+// Plans that one of the user's bounds rules out, and the smallest value of any of them.
 struct Bound {
   int64_t plans = 0;
   std::optional<double> least;

@@ -30,8 +30,8 @@ struct DeltaResult {
   // `ranks`, `communicators` and `iteration_ns` are those of a full replay; the rest is that of the
   // recording, unless `full`. Valid until the next call of Evaluate.
   const ReplayResult* replay = nullptr;
-  // A full replay was done: the order of the job may have changed, or so much differs that it takes
-  // less time. `why_full` says which, for people.
+  // A full replay was done: the order of the job may have changed, or so much differs that a full
+  // replay is faster. `why_full` says which, for people.
   bool full = false;
   std::string_view why_full;
   int64_t executed = 0;       // actions (runs of ops, meetings) that were evaluated again

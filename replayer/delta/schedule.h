@@ -1,6 +1,6 @@
 // The order of a whole job: what every class does, action by action, and which of them meet where.
-// It follows from the graph alone, so that a replay with different durations need not search for
-// what can advance: actions are executed in order, meetings settle in order.
+// It follows only from the graph, so a replay with different durations need not search for what can
+// advance: actions are executed in order, meetings settle in order.
 //
 // Times that an action reads or writes have registers: the tail of each stream first, then host
 // time by segment and events, each only as long as it will still be read. A lane's future therefore
@@ -69,7 +69,7 @@ struct ClassSchedule {
   uint32_t last_register = 0;   // at the end
 };
 
-// Classes that take part in a meeting; of a message the sender, then the receiver.
+// The classes of a meeting; for a message the sender, then the receiver.
 struct Party {
   uint32_t class_index = 0;
   uint32_t transfer = 0;  // of the class

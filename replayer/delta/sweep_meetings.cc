@@ -222,7 +222,7 @@ void Sweep::SettleMessage(uint32_t meeting) {
 }
 
 // Where the ranks of a class send to each other, a rank waits at both of its ends of the meeting.
-// One that is woken at one of them is told of the other as well, which is unchanged.
+// One that is woken at one of them gets the outcome of the other as well, which is unchanged.
 void Sweep::TellOtherEnds(uint32_t meeting) {
   const auto parties = job_.schedule.parties_of(job_.schedule.meetings[meeting]);
   std::set<std::pair<uint32_t, uint32_t>> told;  // rank, transfer

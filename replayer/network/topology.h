@@ -9,7 +9,7 @@
 //                             spine i of every pod is joined by the same `spine_uplinks` cores.
 //   dual-plane, dual-ToR      `planes` = 2: two such trees, each NIC with half of its bandwidth on
 //                             each; what a broken switch cuts off goes through the other plane.
-//   3D torus                  a router a node, with a link to each of its six neighbours.
+//   3D torus                  one router per node, with a link to each of its six neighbours.
 //   several clusters          `nodes_per_cluster` nodes each, a gateway above the top switches of
 //                             each, and a slow link between every two gateways.
 //

@@ -32,7 +32,7 @@ bool IsDevicePointer(const void* pointer);
 void CopyBytes(void* target, const void* source, size_t bytes);
 void SetBytes(void* target, int value, size_t bytes);
 
-// For the NCCL stand-in: reads `bytes` at a device or host address into `out`, zero where never
+// For the NCCL replacement: reads `bytes` at a device or host address into `out`, zero where never
 // written; returns how many of them were valid. Writes and marks valid.
 size_t ReadBytes(void* out, const void* source, size_t bytes);
 void WriteBytes(void* target, const void* data, size_t bytes);

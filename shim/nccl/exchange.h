@@ -70,8 +70,8 @@ class Memory {
   [[nodiscard]] virtual bool KeepsLargeSlots() const { return true; }
 };
 
-// A communicator as one present member sees it. `present`: ranks in the communicator that take part
-// here, ascending, `rank` among them; the span must outlive the calls.
+// A communicator as one present member sees it. `present`: the communicator's present ranks,
+// ascending, `rank` among them; the span must outlive the calls.
 struct ExchangeGroup {
   uint64_t identity = 0;  // equal on all members, different for every other communicator
   int32_t size = 1;       // members, present or not

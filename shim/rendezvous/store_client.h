@@ -19,7 +19,7 @@ struct StoreAddress {
 // Asks the server. Throws what a TCPStore client throws when the server is gone.
 StoreAddress AddressOfStore(const std::string& name, TcpStoreConstructor* construct);
 
-// A client of the store at that address, which has told the server its rank and process.
+// A client of the store at that address, which has sent its rank and process to the server.
 c10::intrusive_ptr<c10d::TCPStore> ConnectToStore(const StoreAddress& address,
                                                   TcpStoreConstructor* construct);
 

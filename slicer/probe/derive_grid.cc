@@ -155,9 +155,10 @@ bool IsPipeline(const RankGrid& grid, size_t axis, const std::vector<const Fragm
   return has_peers;
 }
 
-// Every rank passes on to the next as much as it gets from the one before, the last to the first:
-// parts of a sequence in ring attention. The first stage of a pipeline gets less than it sends, and
-// of two, which are both before and behind each other, it first sends or gets alone.
+// Every rank passes on to the next as much as it receives from the previous one, the last to the
+// first: parts of a sequence in ring attention. The first stage of a pipeline receives less than it
+// sends; and with two stages, each of which is before and after the other, one first only sends or
+// only receives.
 bool PassesOn(const RankGrid& grid, size_t axis, const Fragment& rank) {
   const int32_t size = grid.axes()[axis].size;
   const int32_t own = grid.Coordinate(rank.rank, axis);

@@ -6,11 +6,11 @@
 //   llm          transformer of 32 layers; gradients reduced by layer beside backward, in rings of
 //                16 ranks and message by message: 3,000 tasks per rank, as LogGOPSim counts them
 //   dlrm         recommendation model: all_to_all of embeddings both ways, dense gradients reduced
-//   astra        210 trace nodes a rank, all ranks alike, as ASTRA-sim's data-parallel examples: 70
+//   astra        210 trace nodes per rank, all alike, as in ASTRA-sim's data-parallel examples: 70
 //                layers forward and backward, an all_reduce of each layer's gradients beside it
-//   gpt3-layer   GPT-3 175B, tp 8, pp 16, the rest dp, 128 micro-batches a rank, ZeRO 1: two
-//                kernels a layer and direction, all collectives
-//   gpt3-kernel  the same with every kernel: about 40,000 kernels and collectives a rank
+//   gpt3-layer   GPT-3 175B, tp 8, pp 16, the rest dp, 128 micro-batches per rank, ZeRO 1:
+//                two kernels per layer and direction, all collectives
+//   gpt3-kernel  the same with every kernel: about 40,000 kernels and collectives per rank
 //
 // Kernel durations are fixed: FLOPs or bytes over round H100 rates
 // (slicer/workloads/kernel_time.h). The caller sets the cluster of the graph.

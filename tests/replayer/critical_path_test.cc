@@ -1,4 +1,4 @@
-// Critical paths worked out by hand; that they hold on random graphs is in
+// Critical paths computed by hand; that they hold on random graphs is in
 // tests/property/critical_path_test.cc.
 #include "replayer/blame/critical_path.h"
 

@@ -75,8 +75,8 @@ graph::JobSpec DrawExpertJob(Rng& rng) {
   return job;
 }
 
-// Gradients sharded as well (ZeRO 2), or parameters, too (ZeRO 3). Layers of one in three jobs fill
-// buckets of their own.
+// Gradients sharded as well (ZeRO 2), or parameters, too (ZeRO 3). In one of three jobs layers fill
+// separate buckets.
 graph::JobSpec DrawShardedJob(Rng& rng) {
   graph::JobSpec job = Pick<int>(rng, {0, 0, 1}) == 1 ? DrawExpertJob(rng) : DrawJob(rng);
   if (job.model.moe.experts == 0) {

@@ -249,8 +249,8 @@ TEST(Probe, all_ranks_of_an_exchange_are_recorded_where_a_class_does_not_do_the_
   EXPECT_EQ(outcome->last.plan.roles.size(), 48U);
 }
 
-// Messages along one axis alone, in groups of calls: of `steps` each, which rank they go to or come
-// from, relative to their own.
+// Messages along only one axis, in groups of calls: by step, the rank to or from which they go,
+// relative to the own rank.
 std::string NameOfMessages(int32_t size, const std::function<std::vector<int>(int32_t)>& steps) {
   std::vector<Fragment> ranks;
   for (int32_t own = 0; own < size; ++own) {

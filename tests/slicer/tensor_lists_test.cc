@@ -17,7 +17,7 @@ using graph::OpKind;
 using graph::Precision;
 using graph::TrainingStyle;
 
-// Ops that are no kernel as -1.
+// Ops that are not kernels as -1.
 std::vector<DurationNs> DurationsOf(const Block& block, const BlockTables& tables) {
   graph::Graph strings;
   strings.strings = tables.strings();

@@ -1,7 +1,7 @@
 // SimAI's topology files (gen_Topo_Template.py): a count of everything, the switches, then one line
 // per link. GPUs come first and fill servers in order; the switches inside servers come next.
 //
-//   42 8 4 6 200 H100                # nodes, GPUs a server, NVSwitches, other switches, links, GPU
+//   42 8 4 6 200 H100                # nodes, GPUs/server, NVSwitches, other switches, links, GPU
 //   32 33 34 35 36 37 38 39 40 41    # switches
 //   0 32 2880Gbps 0.000025ms 0       # from, to, bandwidth, latency, error rate
 //   0 36 400Gbps 0.0005ms 0
