@@ -30,7 +30,7 @@ Result<SplitCommandLine> SplitArguments(const std::vector<FlagSpec>& flags,
                                         const std::vector<std::string>& arguments,
                                         const std::string& help);
 
-// One option of a --help text: " --name VALUE", then what it does, with its default in brackets,
+// One option of a --help text: "  --name VALUE", then what it does, with its default in brackets,
 // wrapped at 100 columns.
 std::string OptionHelp(const std::string& flag_and_value,
                        const std::string& help,

@@ -34,10 +34,10 @@ struct StatedNumbers {
 struct SiteCosts : StatedNumbers {};
 
 // [host_memory]: what may be offloaded to. Keys, one each:
-//   bytes_per_gpu byte that a GPU's process may pin link_bytes_per_s byte/s copies between host and
-//   device, one direction: replaces
-//                             gpu.copy_bytes_per_s where it is stated
-//   gib_hour_usd      USD/h   of one GiB, where it is paid for by itself
+//   bytes_per_gpu     byte    that a GPU's process may pin
+//   link_bytes_per_s  byte/s  copies between host and device, one direction: replaces
+//                             gpu.copy_bytes_per_s if stated
+//   gib_hour_usd      USD/h   of one GiB, if it is priced separately
 struct HostMemory : StatedNumbers {};
 
 // What is wrong: an unknown key, a wrong unit, a negative value. "": nothing.

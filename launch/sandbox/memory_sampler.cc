@@ -29,7 +29,7 @@ std::chrono::nanoseconds ThreadTime() {
   return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
 }
 
-// "Pss: 123456 kB" of a process; 0 when it has exited.
+// "Pss:   123456 kB" of a process; 0 when it has exited.
 int64_t ProportionalBytes(pid_t process) {
   std::ifstream file(fmt::format("/proc/{}/smaps_rollup", process));
   std::string word;
