@@ -44,7 +44,7 @@ struct BusyRows {
 bool AnyBroken(const BusyRows& busy, const TimeNs* base, DurationNs host_ns, size_t lanes);
 
 // As PassRow, and maintains `since`: where the stream was idle before the op, compute starts with
-// it. The stream has not computed before such a gap.
+// it. Requires that no compute precedes such a gap (AnyBroken).
 void PassBusyRow(const BusyRows& busy,
                  const TimeNs* base,
                  DurationNs host_ns,
