@@ -9,7 +9,7 @@
 
 namespace prism::launch {
 
-// Replays with a rank of each stage traced and writes the file.
+// Replays with one rank of each stage traced, and writes the file.
 Status WriteHtmlReplay(const graph::LoadedGraph& loaded,
                        replayer::ReplayOptions options,
                        const std::string& path);

@@ -30,7 +30,7 @@ struct Cell {
   double value = 0;
 };
 
-// The ranks of a stage, so many to a cell that a line has room for them.
+// The cells of a stage, with as many ranks per cell as needed to fit one line.
 std::vector<Cell> CellsOf(const std::vector<Rank>& ranks,
                           const std::function<double(Rank)>& value) {
   const size_t per_cell = DivideUp(ranks.size(), kMaxCells);

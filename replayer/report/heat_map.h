@@ -1,4 +1,4 @@
-// An SVG of one number a rank, as a table of coloured cells: one line a pipeline stage.
+// An SVG of one number per rank, as a table of coloured cells: one line per pipeline stage.
 #pragma once
 
 #include <functional>
@@ -8,9 +8,9 @@
 
 namespace prism::replayer {
 
-// `value` of each rank, in percent; colours reach from the lowest to the highest, or over 20 points
-// where they differ by less. Where a stage has more ranks than a line has cells (256), a cell is
-// the highest of neighbours.
+// `value` of each rank, in percent; colours span the lowest to the highest, or 20 points if they
+// differ by less. If a stage has more ranks than a line has cells (256), a cell shows the highest
+// of several neighbours.
 std::string HeatMapSvg(const graph::Graph& graph, const std::function<double(Rank)>& value);
 
 }  // namespace prism::replayer

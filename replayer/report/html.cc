@@ -31,7 +31,7 @@ constexpr const char* kStyle =
     ".key{display:inline-block;width:12px;height:12px;margin:0 4px 0 16px}"
     "svg{max-width:100%;height:auto}li{font-size:13px}";
 
-// A table whose rows are as long as its head; of more than kMaxRows the first are shown.
+// A table whose rows are as long as its head; of more than kMaxRows rows only the first are shown.
 std::string Table(const std::vector<std::string>& head,
                   const std::vector<std::vector<std::string>>& rows) {
   std::string text = "<table><tr>";
@@ -158,7 +158,7 @@ std::string NotesSection(const Summary& summary) {
   return "<h2>Notes</h2>\n" + List("warnings", warnings) + List("assumptions", summary.assumptions);
 }
 
-// Inside of a script element "</" would end it.
+// Inside a script element "</" would end it.
 std::string ScriptData(const Summary& summary) {
   std::string json = SummaryJson(summary);
   for (size_t at = json.find("</"); at != std::string::npos; at = json.find("</", at)) {

@@ -1,5 +1,5 @@
-// A replay as one HTML file that needs nothing beside it, no network and no script: the summary,
-// what a rank of each pipeline stage does over the iteration, memory by role, how ranks differ, the
+// A replay as one self-contained HTML file, without network access or scripts: the summary, what a
+// rank of each pipeline stage does over the iteration, memory by role, how ranks differ, the
 // busiest communicators, every warning and assumption, and summary.json for other programs.
 #pragma once
 
@@ -12,11 +12,12 @@
 
 namespace prism::replayer {
 
-// The ranks whose timelines the report shows: the lowest of each pipeline stage; where there are
-// more than 64 stages, of stages spread evenly over all.
+// The ranks whose timelines the report shows: the lowest of each pipeline stage; if there are more
+// than 64 stages, of 64 evenly spread ones.
 std::vector<Rank> RanksInHtml(const graph::Graph& graph);
 
-// `result` is of `graph`, with the timelines of those ranks. The same input gives the same bytes.
+// `result` belongs to `graph` and has the timelines of those ranks. The same input gives the same
+// bytes.
 std::string HtmlReport(const graph::Graph& graph,
                        const ReplayResult& result,
                        const Summary& summary);

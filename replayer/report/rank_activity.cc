@@ -9,7 +9,7 @@ namespace {
 
 using graph::OpKind;
 
-// Whether members of the communicator are of several pipeline stages.
+// Whether the communicator has members in several pipeline stages.
 bool SpansStages(const graph::Graph& graph, CommId comm) {
   const auto members = graph.communicators.members_of(comm);
   const int32_t stage = graph.role_of(Rank(members.front())).stage;

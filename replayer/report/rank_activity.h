@@ -1,4 +1,4 @@
-// What a traced rank did in its steady iteration, moment by moment: for pictures of it.
+// What a traced rank did in its steady iteration, moment by moment, for pictures.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,8 @@
 
 namespace prism::replayer {
 
-// As RankTimes divides an iteration; of what holds at a moment the first counts.
+// The kinds into which RankTimes divides an iteration; where several apply at the same moment, the
+// first counts.
 enum class SpanKind : uint8_t { kCompute, kExposedComm, kBubble, kIdle };
 inline constexpr size_t kSpanKinds = 4;
 
@@ -22,9 +23,9 @@ struct ActivitySpan {
   bool operator==(const ActivitySpan&) const = default;
 };
 
-// Spans of different kinds one after the other from Timeline::steady_begin on, together as long as
-// `times.iteration_ns`: the rank's, whose parts are the sums over the kinds. Of a group of messages
-// that begin to move one after the other all but the first are transfers from the first on.
+// Consecutive spans of different kinds from Timeline::steady_begin on, with the total length
+// `times.iteration_ns`; the sums over the kinds are the rank's `times`. In a group of messages that
+// begin to move one after the other, everything from the first one's begin on counts as transfer.
 std::vector<ActivitySpan> SteadyActivity(const graph::Graph& graph,
                                          const Timeline& timeline,
                                          const RankTimes& times);

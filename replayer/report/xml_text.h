@@ -1,4 +1,4 @@
-// Texts inside of SVG and HTML.
+// Text inside SVG and HTML.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace prism::replayer {
 
-// With the characters that XML has a meaning for as entities, quotes included.
+// Replaces the characters that are special in XML, quotes included, by entities.
 inline std::string XmlText(std::string_view text) {
   std::string escaped;
   for (const char c : text) {

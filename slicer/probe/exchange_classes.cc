@@ -34,7 +34,7 @@ Exchange ExchangeOf(const RankGrid& grid, size_t axis, const Fragment& rank) {
   return exchange;
 }
 
-// A rank's exchange with itself says nothing about others.
+// A rank's exchange with itself says nothing about the others.
 bool AreAlike(const std::vector<Exchange>& exchanges, int32_t a, int32_t b) {
   return std::ranges::all_of(exchanges, [&](const Exchange& exchange) {
     return exchange.own == a || exchange.own == b ||

@@ -1,5 +1,6 @@
-// Ranks along an axis that recorded ones exchange as much with: in an all-to-all of unequal parts,
-// as of embedding tables that are dealt out by the table, a few ranks show what all of them send.
+// Classes of ranks along an axis with which recorded ranks exchange equal amounts: in an all-to-all
+// of unequal parts (embedding tables distributed table by table) a few ranks show what all of them
+// send.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +12,9 @@
 
 namespace prism::slicer {
 
-// By coordinate of the axis: the first one that every one of `recorded`, ranks that differ along
-// the axis alone, sends as much to and gets as much from, call by call. Empty where one of them
-// exchanges nothing with another coordinate, so that nothing is known of that one.
+// By coordinate of the axis: the first coordinate with which each of `recorded` (ranks that differ
+// only along the axis) exchanges the same amounts in both directions, call by call. Empty if one of
+// them exchanges nothing with some coordinate, about which nothing is known then.
 std::vector<int32_t> ExchangeClasses(const graph::RankGrid& grid,
                                      size_t axis,
                                      const std::vector<const graph::Fragment*>& recorded);

@@ -159,8 +159,8 @@ Probe::Ranks Probe::Coordinates(const RankGrid& grid, size_t axis) const {
   return ranks;
 }
 
-// Few classes of coordinates that the recorded ranks along a long axis exchange as much with; empty
-// where that says nothing.
+// The few classes of coordinates with which the recorded ranks along a long axis exchange equal
+// amounts; empty if there are no such classes.
 std::vector<int32_t> Probe::ClassesAlong(const RankGrid& grid, size_t axis) const {
   std::vector<const Fragment*> recorded;
   for (int32_t coordinate = 0; coordinate < grid.axes()[axis].size; ++coordinate) {
@@ -177,8 +177,8 @@ std::vector<int32_t> Probe::ClassesAlong(const RankGrid& grid, size_t axis) cons
   return classes;
 }
 
-// The roles along an axis are its classes where some of each do what its first one does; else there
-// are none and all coordinates are recorded.
+// The roles along an axis are its classes if a sample of each class does what its first one does;
+// else there are no classes and all coordinates are recorded.
 Status Probe::TakeClasses(const RankGrid& grid, size_t axis, AxisRoles* roles) {
   Likeness least = Likeness::kSame;
   for (const int32_t first : std::set<int32_t>(roles->classes.begin(), roles->classes.end())) {

@@ -1,5 +1,5 @@
-// Data parallelism without a framework, the CUDA runtime linked into the program, as nvcc does it:
-// raw_program ID_FILE (fp32|tf32). Rank 0 writes NCCL's id to the file, the others read it.
+// Data parallelism without a framework, with the CUDA runtime linked into the program, as nvcc
+// does: raw_program ID_FILE (fp32|tf32). Rank 0 writes NCCL's id to the file, the others read it.
 #include <unistd.h>
 
 #include <cstdio>
