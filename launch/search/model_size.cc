@@ -34,7 +34,8 @@ Result<std::vector<SizedModel>> SearchSizes(const std::vector<PlanEvaluator>& ev
     model.name = evaluator.problem().model.name;
     model.parameters = graph::ModelParameters(evaluator.problem().model);
     model.tokens = evaluator.problem().tokens;
-    PRISM_ASSIGN_OR_RETURN(model.result, Search(evaluator, options, session));
+    PRISM_ASSIGN_OR_RETURN(
+        model.result, Search(evaluator, OptionsOfPart(options, i, evaluators.size()), session));
     models.push_back(std::move(model));
   }
   std::stable_sort(models.begin(), models.end(), [](const SizedModel& a, const SizedModel& b) {

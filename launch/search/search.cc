@@ -313,6 +313,16 @@ class SearchRun {
 
 }  // namespace
 
+SearchOptions OptionsOfPart(const SearchOptions& options, size_t part, size_t parts) {
+  SearchOptions own = options;
+  if (options.on_progress) {
+    own.on_progress = [whole = options.on_progress, part, parts](double share) {
+      whole((static_cast<double>(part) + share) / static_cast<double>(parts));
+    };
+  }
+  return own;
+}
+
 Result<SearchResult> Search(const PlanEvaluator& evaluator,
                             const SearchOptions& options,
                             MpiSession& session) {

@@ -39,6 +39,9 @@ struct SearchOptions {
   std::function<void(double)> on_progress;
 };
 
+// Options of one search of several, whose progress is that part of the whole.
+SearchOptions OptionsOfPart(const SearchOptions& options, size_t part, size_t parts);
+
 struct EvaluatedPlan {
   Plan plan;
   JobTime time;

@@ -48,11 +48,11 @@ Result<std::vector<SweepPoint>> Sweep(const PlanEvaluator& evaluator,
     varied.push_back(std::move(at_value));
   }
   std::vector<SweepPoint> points;
-  for (int step = 0; step < variation.steps; ++step) {
+  for (size_t step = 0; step < varied.size(); ++step) {
     SweepPoint point;
-    point.value = variation.ValueAt(step);
-    PRISM_ASSIGN_OR_RETURN(point.result,
-                           Search(varied[static_cast<size_t>(step)], options, session));
+    point.value = variation.ValueAt(static_cast<int>(step));
+    PRISM_ASSIGN_OR_RETURN(
+        point.result, Search(varied[step], OptionsOfPart(options, step, varied.size()), session));
     points.push_back(std::move(point));
   }
   return points;

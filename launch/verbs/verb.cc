@@ -14,6 +14,7 @@
 
 #include "graph/base/parse_number.h"
 #include "graph/base/units.h"
+#include "graph/valid_graph.h"
 #include "launch/options/command_line.h"
 
 namespace prism::launch {
@@ -149,10 +150,10 @@ Status VerbArguments::CheckOutput(std::string_view flag,
     return InvalidArgument(fmt::format("{}{}: '{}' is no file name", flag.size() == 1 ? "-" : "--",
                                        flag, path.string()));
   }
-  std::vector<std::string> read = operands_;
+  std::vector<std::string> read = operands_;  // a run's folder is read by its graph
   read.insert(read.end(), more.begin(), more.end());
   bool is_taken = std::ranges::any_of(read, [&](const std::string& other) {
-    return std::filesystem::equivalent(other, path, ignored);
+    return std::filesystem::equivalent(graph::GraphFileOf(other), path, ignored);
   });
   for (const auto& [other, values] : texts_) {
     is_taken = is_taken || (other != flag && file_flags_.contains(other) &&

@@ -156,7 +156,13 @@ constexpr auto kMayBeZero = std::to_array<std::string_view>({
     "spread.compute",
 });
 
+// NCCL 2.0 to 2.99, written as the key says: 2.21 would be no release.
+constexpr Range kReleases = {"1", 200, 299};
+
 Range RangeOf(const ParameterKey& known) {
+  if (known.key == "nccl.release") {
+    return kReleases;
+  }
   const auto found = std::find_if(kRanges.begin(), kRanges.end(),
                                   [&](const Range& range) { return range.unit == known.unit; });
   PRISM_CHECK_MSG(found != kRanges.end(), known.unit);
@@ -174,8 +180,10 @@ std::string FaultOf(const ParameterKey& known, const graph::Parameter& given) {
   if (zero || (given.value >= range.lowest && given.value <= range.highest)) {
     return {};
   }
-  return fmt::format("parameter {} is {}; from {} to {} {} is possible", given.key, given.value,
-                     range.lowest, range.highest, known.unit);
+  const std::string possible = known.unit == "1" ? fmt::format("is possible ({})", known.meaning)
+                                                 : fmt::format("{} is possible", known.unit);
+  return fmt::format("parameter {} is {}; from {} to {} {}", given.key, given.value, range.lowest,
+                     range.highest, possible);
 }
 
 }  // namespace
