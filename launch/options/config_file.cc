@@ -1,5 +1,6 @@
 #include "launch/options/config_file.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "graph/base/file.h"
 #include "graph/base/parse_number.h"
 #include "launch/options/options.h"
+#include "launch/options/presets.h"
 
 namespace prism::launch {
 namespace {
@@ -143,11 +145,13 @@ std::string GivenText(const std::string& given) {
   return ParseNumber(given, &number) ? std::to_string(number) : Quoted(given);
 }
 
-// A file by a path that is valid wherever the configuration is read; the name of a preset
-// unchanged.
+// A file by a path that is valid wherever the configuration is read; the name of a preset, which
+// counts before a file of that name, unchanged.
 std::string FileText(const std::string& name_or_file) {
   std::error_code ignored;
-  if (!std::filesystem::is_regular_file(name_or_file, ignored)) {
+  const bool is_preset = std::ranges::any_of(
+      EmbeddedPresets(), [&](const EmbeddedPreset& preset) { return preset.name == name_or_file; });
+  if (is_preset || !std::filesystem::is_regular_file(name_or_file, ignored)) {
     return Quoted(name_or_file);
   }
   return Quoted(std::filesystem::absolute(name_or_file, ignored).lexically_normal().string());

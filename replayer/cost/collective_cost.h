@@ -8,7 +8,7 @@
 //
 // latency: NCCL's constants for the hops of that algorithm plus the cluster's own network latency.
 // ramp: a hop of a larger message passes on larger chunks, up to a limit, so that filling the
-// pipeline takes longer; through the switch of a node it does so by the logarithm of the size.
+// pipeline takes longer; through a node's switch, with Simple, by the logarithm of the size.
 // traffic / bandwidth: of the resource that is busy longest, a GPU's links
 // or a node's NICs, in the direction with more bytes.
 #pragma once

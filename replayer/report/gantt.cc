@@ -12,8 +12,7 @@
 namespace prism::replayer {
 namespace {
 
-constexpr int64_t kColumns = 1000;
-constexpr int kLabelWidth = 190;
+constexpr int64_t kColumns = kPictureWidth;
 constexpr int kRowHeight = 16;
 constexpr int kAxisHeight = 24;
 constexpr int kTicks = 5;
@@ -86,10 +85,7 @@ std::string GanttSvg(const std::vector<GanttRow>& rows) {
     }
   }
   const int height = static_cast<int>(rows.size()) * kRowHeight + kAxisHeight;
-  std::string svg = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" "
-      "height=\"{1}\" font-family=\"sans-serif\" font-size=\"11\">\n",
-      kLabelWidth + kColumns + 30, height);
+  std::string svg = SvgHead(height);
   int top = 0;
   for (const GanttRow& row : rows) {
     svg += RowSvg(row, window, top);

@@ -8,13 +8,12 @@
 #include <fmt/format.h>
 
 #include "graph/base/divide.h"
+#include "replayer/report/xml_text.h"
 
 namespace prism::replayer {
 namespace {
 
 constexpr size_t kMaxCells = 256;
-constexpr int kLabelWidth = 190;
-constexpr int kWidth = 1000;
 constexpr int kRowHeight = 14;
 constexpr double kLeastSpan = 20;  // percent
 
@@ -57,16 +56,13 @@ std::string HeatMapSvg(const graph::Graph& graph, const std::function<double(Ran
     high = std::max(high, value(Rank(i)));
   }
   const int height = static_cast<int>(by_stage.size()) * kRowHeight;
-  std::string svg = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" "
-      "height=\"{1}\" font-family=\"sans-serif\" font-size=\"11\">\n",
-      kLabelWidth + kWidth + 30, height);
+  std::string svg = SvgHead(height);
   int top = 0;
   for (const auto& [stage, ranks] : by_stage) {
     svg += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">stage {}</text>\n",
                        kLabelWidth - 6, top + kRowHeight - 3, stage);
     const std::vector<Cell> cells = CellsOf(ranks, value);
-    const double width = static_cast<double>(kWidth) / static_cast<double>(cells.size());
+    const double width = static_cast<double>(kPictureWidth) / static_cast<double>(cells.size());
     for (size_t i = 0; i < cells.size(); ++i) {
       const Cell& cell = cells[i];
       const double share = (cell.value - low) / std::max(high - low, kLeastSpan);

@@ -48,7 +48,7 @@ std::string Table(const std::vector<std::string>& head,
   }
   text += "</table>\n";
   if (rows.size() > kMaxRows) {
-    text += fmt::format("<p>{} more rows are in the run's CSV files.</p>\n",
+    text += fmt::format("<p>{} more rows are left out.</p>\n",
                         FormatCount(static_cast<int64_t>(rows.size() - kMaxRows)));
   }
   return text;
@@ -57,6 +57,11 @@ std::string Table(const std::vector<std::string>& head,
 std::string Share(DurationNs part, DurationNs whole) {
   return fmt::format("{:.1f} %", 100.0 * static_cast<double>(part) /
                                      static_cast<double>(std::max<DurationNs>(whole, 1)));
+}
+
+// Graphs of other tools' traces hold no memory.
+std::string Bytes(int64_t bytes, const graph::MemoryProfile& of) {
+  return of.device_bytes() == 0 ? "-" : FormatBytes(bytes);
 }
 
 std::string PipelineSection(const graph::Graph& graph, const ReplayResult& result) {
@@ -91,8 +96,8 @@ std::string RolesSection(const graph::Graph& graph, const ReplayResult& result) 
                     Share(times.compute_ns, times.iteration_ns),
                     Share(times.exposed_comm_ns, times.iteration_ns),
                     Share(times.bubble_ns, times.iteration_ns),
-                    Share(times.idle_ns, times.iteration_ns), FormatBytes(memory.peak_allocated),
-                    FormatBytes(memory.peak_reserved), FormatBytes(memory.device_bytes())});
+                    Share(times.idle_ns, times.iteration_ns), Bytes(memory.peak_allocated, memory),
+                    Bytes(memory.peak_reserved, memory), Bytes(memory.device_bytes(), memory)});
   }
   return fmt::format(
              "<h2>Roles</h2>\n<p>Times are those of the role's lowest rank. A GPU has {} of "
