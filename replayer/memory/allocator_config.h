@@ -11,28 +11,29 @@
 
 namespace prism::replayer {
 
-inline constexpr int64_t kMinBlockBytes = 512;                   // every block is a multiple of it
+inline constexpr int64_t kMinBlockBytes = 512;                   // block sizes are multiples
 inline constexpr int64_t kSmallBytes = int64_t{1} << 20;         // largest size of the small pool
 inline constexpr int64_t kSmallSegmentBytes = 2 * kSmallBytes;   // segment or page, small pool
 inline constexpr int64_t kLargeSegmentBytes = 20 * kSmallBytes;  // segment or page, large pool
-inline constexpr int64_t kMinLargeBytes = 10 * kSmallBytes;  // from here a segment fits its request
-inline constexpr int64_t kRoundLargeBytes = 2 * kSmallBytes;  // to a multiple of this
+inline constexpr int64_t kMinLargeBytes = 10 * kSmallBytes;      // from here sized by the request
+inline constexpr int64_t kRoundLargeBytes = 2 * kSmallBytes;     // to a multiple of this
 inline constexpr int64_t kUnlimitedBytes = std::numeric_limits<int64_t>::max();
 
 struct AllocatorConfig {
   bool expandable_segments = false;
-  int64_t max_split_bytes = kUnlimitedBytes;  // blocks of this size and more are not split
+  int64_t max_split_bytes = kUnlimitedBytes;  // blocks of this size or more are not split
   int64_t max_non_split_rounding_bytes = kLargeSegmentBytes;
   int64_t large_segment_bytes = kLargeSegmentBytes;
-  double garbage_collection_threshold = 0;  // of the memory limit; 0: never
-  double memory_fraction = 1;               // of the device; less than 1 sets a limit
-  // Divisions between powers of two by interval: [i] holds for 2^i MiB, the last one beyond.
+  double garbage_collection_threshold = 0;  // fraction of the memory limit; 0: never
+  double memory_fraction = 1;               // fraction of the device; less than 1 sets a limit
+  // Divisions between powers of two, by interval: [i] applies to 2^i MiB, the last one to all sizes
+  // beyond.
   std::array<int64_t, 16> power2_divisions = {};
 
   // Size of the block that serves a request of `bytes` > 0.
   [[nodiscard]] int64_t RoundSize(int64_t bytes) const;
 
-  // Size of the segment that is asked of the device for a rounded size (classic segments).
+  // Size of the segment requested from the device for a rounded size (classic segments).
   [[nodiscard]] int64_t SegmentSize(int64_t rounded_bytes) const;
 
   bool operator==(const AllocatorConfig&) const = default;

@@ -33,7 +33,7 @@ void SimulatedDevice::Unmap(uint64_t /*address*/, int64_t bytes) {
   used_bytes_ -= bytes;
 }
 
-// An event is the time at which it will have happened.
+// An event is represented by the time at which it will have completed.
 int64_t SimulatedDevice::RecordEvent(int64_t stream) {
   const auto end = stream_ends_ns_.find(stream);
   return end == stream_ends_ns_.end() ? now_ns_ : end->second;

@@ -1,5 +1,5 @@
-// What the caching allocator asks of the driver: memory, address space and events. Addresses are
-// numbers; nothing is mapped anywhere.
+// What the caching allocator needs from the driver: memory, address space and events. Addresses are
+// numbers; nothing is really mapped.
 #pragma once
 
 #include <cstdint>
@@ -8,33 +8,33 @@
 
 namespace prism::replayer {
 
-// Time passes only through HasFinished: the allocator itself knows no clock.
+// Time enters only through HasFinished: the allocator itself has no clock.
 class AllocatorDevice {
  public:
   virtual ~AllocatorDevice() = default;
 
   [[nodiscard]] virtual int64_t total_bytes() const = 0;
 
-  // Bytes that a request could still get, as cudaMemGetInfo shows them.
+  // Bytes still available to a request, as cudaMemGetInfo reports them.
   [[nodiscard]] virtual int64_t free_bytes() const = 0;
 
-  // cudaMalloc; nullopt when it does not fit.
+  // cudaMalloc; nullopt if it does not fit.
   virtual std::optional<uint64_t> Allocate(int64_t bytes) = 0;
   virtual void Free(uint64_t address, int64_t bytes) = 0;
 
-  // Expandable segments: address space of `bytes`, then pages in it. Map is false when it does not
-  // fit, and then maps nothing.
+  // Expandable segments: address space of `bytes`, then pages in it. Map returns false, and maps
+  // nothing, if they do not fit.
   virtual uint64_t Reserve(int64_t bytes) = 0;
   virtual bool Map(uint64_t address, int64_t bytes) = 0;
   virtual void Unmap(uint64_t address, int64_t bytes) = 0;
 
-  // An event after what has been issued to the stream; has the device passed it?
+  // Records an event after all work issued to the stream; HasFinished: has the device passed it?
   virtual int64_t RecordEvent(int64_t stream) = 0;
   [[nodiscard]] virtual bool HasFinished(int64_t event) const = 0;
 };
 
 // A device with a capacity whose addresses grow from kBase and are not reused, and whose streams
-// end when its user says so.
+// finish when its user says so.
 class SimulatedDevice final : public AllocatorDevice {
  public:
   static constexpr uint64_t kBase = 0x7F0000000000;
@@ -43,8 +43,8 @@ class SimulatedDevice final : public AllocatorDevice {
 
   void set_capacity_bytes(int64_t bytes) { capacity_bytes_ = bytes; }
 
-  // The time now and the time at which what was issued to a stream so far will have ended, in
-  // nanoseconds of virtual time. Neither goes back.
+  // The current time, and the time at which the work issued to a stream so far will have ended, in
+  // nanoseconds of virtual time. Neither may decrease.
   void SetNow(int64_t now_ns) { now_ns_ = now_ns; }
 
   void SetStreamEnd(int64_t stream, int64_t end_ns) { stream_ends_ns_[stream] = end_ns; }

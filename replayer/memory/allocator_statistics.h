@@ -1,4 +1,4 @@
-// What the caching allocator counts, by torch's names (torch.cuda.memory_stats).
+// What the caching allocator counts, under torch's names (torch.cuda.memory_stats).
 #pragma once
 
 #include <algorithm>
@@ -40,7 +40,7 @@ struct AllocatorStat {
 enum class PoolKind : uint8_t { kSmall = 0, kLarge = 1 };
 
 struct PoolStatistics {
-  AllocatorStat allocation;      // blocks asked for and not given back
+  AllocatorStat allocation;      // blocks requested and not freed
   AllocatorStat segment;         // classic segments only
   AllocatorStat active;          // blocks allocated or waiting for an event
   AllocatorStat inactive_split;  // free blocks that are part of a segment; classic segments only
@@ -56,9 +56,9 @@ struct PoolStatistics {
 struct AllocatorStatistics {
   PoolStatistics all;
   std::array<PoolStatistics, 2> pools;  // by PoolKind
-  int64_t alloc_retries = 0;            // caches flushed because the device was full
-  int64_t out_of_memory = 0;            // requests refused in the end
-  int64_t sync_all_streams = 0;         // waits for every pending free
+  int64_t alloc_retries = 0;            // times the cache was flushed because the device was full
+  int64_t out_of_memory = 0;            // requests that failed after every retry
+  int64_t sync_all_streams = 0;         // times all pending frees were waited for
   int64_t device_allocations = 0;       // segments and maps
   int64_t device_frees = 0;
 

@@ -20,7 +20,7 @@ enum class AllocatorAction : uint8_t {
   kSnapshot,
 };
 
-// One event. Bytes: as asked for, for kAlloc, kFree* and kOutOfMemory; of the segment or its pages
+// One event. Bytes: as requested for kAlloc, kFree* and kOutOfMemory; of the segment or its pages
 // for kSegment*. For kOutOfMemory the address is the device's free bytes, as torch records it.
 struct AllocatorEvent {
   AllocatorAction action = AllocatorAction::kAlloc;
@@ -42,7 +42,7 @@ struct BlockInfo {
   bool operator==(const BlockInfo&) const = default;
 };
 
-// One segment: contiguous blocks in order of address.
+// One segment: contiguous blocks in address order.
 struct SegmentState {
   uint64_t address = 0;
   int64_t bytes = 0;

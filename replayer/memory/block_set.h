@@ -1,7 +1,8 @@
-// Free blocks ordered by size, then address: what the caching allocator searches for the best fit.
+// Free blocks ordered by size, then address: the caching allocator searches them for the best fit.
 //
-// A sorted sequence cut into chunks of bounded length. Allocators keep some tens to some thousands
-// of free blocks; moving a few hundred bytes inside a chunk is cheaper than the nodes of a tree.
+// A sorted sequence divided into chunks of bounded length. Allocators keep from tens to thousands
+// of free blocks; moving a few hundred bytes inside a chunk is cheaper than following the nodes of
+// a tree.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +27,7 @@ class BlockSet {
     }
   };
 
-  // A place in the sequence; valid until the set changes.
+  // A position in the sequence; valid until the set changes.
   struct Position {
     size_t chunk = 0;
     size_t index = 0;
@@ -36,7 +37,7 @@ class BlockSet {
   void Erase(const Entry& entry);  // which must be there
   void EraseAt(Position position);
 
-  // The first entry not below `entry`.
+  // The first entry not less than `entry`.
   [[nodiscard]] Position LowerBound(const Entry& entry) const;
 
   [[nodiscard]] bool AtEnd(Position position) const { return position.chunk == chunks_.size(); }

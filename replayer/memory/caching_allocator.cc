@@ -56,7 +56,8 @@ CachingAllocator::BlockId CachingAllocator::FindFree(const Request& request) {
   if (free.AtEnd(found)) {
     return kNone;
   }
-  // The open end of an expandable segment counts as what it could grow to, and so is kept for last.
+  // The open end of an expandable segment counts with the size that it could grow to, so it is used
+  // last.
   const auto grown = [&](const BlockSet::Entry& entry) {
     const BlockId next = blocks_[entry.block].next;
     return entry.size + (next != kNone && !blocks_[next].mapped ? blocks_[next].size : 0);
@@ -197,7 +198,7 @@ bool CachingAllocator::IsIdle(BlockId id) const {
   return !block.allocated && block.pending_events == 0 && !block.used_elsewhere;
 }
 
-// Joins an idle neighbour to `id`; returns its bytes, 0 if it cannot be joined.
+// Merges a free neighbour into `id`; returns its bytes, 0 if it cannot be merged.
 int64_t CachingAllocator::Merge(BlockId id, BlockId neighbour) {
   if (neighbour == kNone || !IsIdle(neighbour) || blocks_[neighbour].mapped != blocks_[id].mapped) {
     return 0;

@@ -1,10 +1,10 @@
 // Exact simulation of torch's CUDA caching allocator (native backend): which address every tensor
-// gets, which segments are asked of the device and when the device is full.
+// gets, which segments are requested from the device and when the device is full.
 //
-// Follows c10/cuda/CUDACachingAllocator.cpp of PyTorch 2.11; addresses are those of the real
-// allocator when the device hands out the same segments. Time enters through
-// AllocatorDevice::HasFinished alone, for blocks that another stream has used. Not simulated:
-// private pools of CUDA graphs, and free-memory callbacks.
+// Follows c10/cuda/CUDACachingAllocator.cpp of PyTorch 2.11; addresses equal those of the real
+// allocator if the device returns the same segments. Time enters only through
+// AllocatorDevice::HasFinished, for blocks that another stream has used. Not simulated: private
+// pools of CUDA graphs, and free-memory callbacks.
 //
 //   SimulatedDevice device(int64_t{80} << 30);
 //   CachingAllocator allocator(AllocatorConfig{}, &device);
@@ -33,24 +33,24 @@ namespace prism::replayer {
 
 class CachingAllocator {
  public:
-  // Names a block until it is freed; then the number may be used again.
+  // Identifies a block until it is freed; after that the number may be reused.
   using BlockId = uint32_t;
 
   // The device must outlive the allocator.
   CachingAllocator(const AllocatorConfig& config, AllocatorDevice* device);
 
-  // A block of at least `bytes` > 0 for the stream; nullopt when the device is full even after
-  // everything cached was given back.
+  // A block of at least `bytes` > 0 for the stream; nullopt if the device is full even after the
+  // whole cache was released.
   std::optional<BlockId> Allocate(int64_t bytes, int64_t stream);
 
-  // Gives an allocated block back. It stays active until the device has passed what other streams
-  // were recorded to do with it.
+  // Frees an allocated block. It stays active until the device has passed the uses by other streams
+  // that were recorded.
   void Free(BlockId block);
 
   // Another stream uses the block (Tensor.record_stream).
   void RecordStream(BlockId block, int64_t stream);
 
-  // torch.cuda.empty_cache(): waits for pending frees, then gives free segments back.
+  // torch.cuda.empty_cache(): waits for pending frees, then releases free segments.
   void EmptyCache();
 
   // Completes the frees whose events have passed, as every Allocate does first.
@@ -65,15 +65,16 @@ class CachingAllocator {
   // Free blocks by stream, pool, size and address.
   [[nodiscard]] std::vector<BlockSet::Entry> AllFree() const;
 
-  // Every segment and its blocks, both in order of address; an expandable range shows as one
-  // segment a mapped run.
+  // Every segment and its blocks, both in address order; an expandable range is reported as one
+  // segment per mapped run.
   [[nodiscard]] std::vector<SegmentState> Segments() const;
 
-  // Starts an unused allocator from a state of classic segments. Gives the ids of allocated blocks
-  // by address; a block that waits for an event does so until the device has passed its stream.
+  // Initialises an unused allocator from a state of classic segments. Returns the ids of allocated
+  // blocks by address; a block that was waiting for an event waits until the device has passed its
+  // stream.
   Result<std::map<uint64_t, BlockId>> Restore(std::span<const SegmentState> segments);
 
-  // Appends every event from now on to `trace`, which must outlive this; nullptr ends it.
+  // Appends every event from now on to `trace`, which must outlive this; nullptr stops it.
   void set_trace(std::vector<AllocatorEvent>* trace) { trace_ = trace; }
 
  private:
@@ -100,7 +101,7 @@ class CachingAllocator {
 
   struct FreeBlocks {
     BlockSet mapped;
-    BlockSet unmapped;  // by address: their size counts as 0
+    BlockSet unmapped;  // ordered by address: their size counts as 0
   };
 
   struct Stream {
@@ -160,14 +161,14 @@ class CachingAllocator {
 
   AllocatorConfig config_;
   AllocatorDevice* device_;
-  int64_t limit_bytes_ = kUnlimitedBytes;  // of what is taken from the device
+  int64_t limit_bytes_ = kUnlimitedBytes;  // limit on what is taken from the device
   int64_t device_bytes_ = 0;               // taken now
   std::vector<Block> blocks_;
   std::vector<BlockId> unused_;  // entries of blocks_ without a block
   std::vector<Stream> streams_;  // by first use
   std::map<BlockId, std::vector<uint16_t>> stream_uses_;
   int64_t pending_events_ = 0;
-  std::array<int64_t, 2> searches_ = {};  // by pool, counted only while garbage is collected
+  std::array<int64_t, 2> searches_ = {};  // by pool, counted only if garbage collection is on
   AllocatorStatistics statistics_;
   std::vector<AllocatorEvent>* trace_ = nullptr;
 };

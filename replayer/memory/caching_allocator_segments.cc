@@ -1,4 +1,4 @@
-// Segments of the caching allocator: taken from the device, grown page by page, given back.
+// Segments of the caching allocator: taken from the device, grown page by page, released.
 #include <algorithm>
 #include <numeric>
 
@@ -7,12 +7,12 @@
 #include "replayer/memory/caching_allocator.h"
 
 namespace prism::replayer {
-// Page of an expandable segment.
+// Page size of an expandable segment.
 int64_t CachingAllocator::PageBytes(PoolKind pool) const {
   return pool == PoolKind::kSmall ? kSmallSegmentBytes : config_.large_segment_bytes;
 }
 
-// A block that serves the request and is in no free set; kNone when the device is full. A memory
+// A block that serves the request and is in no free set; kNone if the device is full. A memory
 // limit is compared with the size of a classic segment in either mode, as torch does.
 CachingAllocator::BlockId CachingAllocator::NewSegment(const Request& request) {
   if (limit_bytes_ != kUnlimitedBytes && device_bytes_ + request.segment > limit_bytes_) {
@@ -46,7 +46,8 @@ CachingAllocator::BlockId CachingAllocator::GrowExpandable(const Request& reques
       !MapBlock(candidate, std::min(blocks_[candidate].size, request.bytes))) {
     return kNone;
   }
-  // A free block, then unmapped ones: what is mapped joins the free block before it.
+  // A free block, followed by unmapped ones: what is mapped is merged into the free block before
+  // it.
   while (blocks_[candidate].size < request.bytes) {
     const BlockId next = blocks_[candidate].next;
     const int64_t missing = request.bytes - blocks_[candidate].size;
@@ -95,7 +96,7 @@ CachingAllocator::BlockId CachingAllocator::FindExpandable(const Request& reques
   return id;
 }
 
-// Maps the first `bytes` of an unmapped block, in whole pages, and joins it with free neighbours.
+// Maps the first `bytes` of an unmapped block, in whole pages, and merges it with free neighbours.
 bool CachingAllocator::MapBlock(BlockId id, int64_t bytes) {
   const uint64_t address = blocks_[id].address;
   const int64_t mapped_bytes = RoundUp(bytes, PageBytes(blocks_[id].pool));
@@ -118,7 +119,7 @@ bool CachingAllocator::MapBlock(BlockId id, int64_t bytes) {
   return true;
 }
 
-// Gives back the whole pages inside a free block of an expandable segment.
+// Releases the whole pages inside a free block of an expandable segment.
 void CachingAllocator::UnmapBlock(BlockId id) {
   const auto page = static_cast<uint64_t>(PageBytes(blocks_[id].pool));
   const uint64_t base = RangeBegin(id);
@@ -165,7 +166,7 @@ uint64_t CachingAllocator::RangeBegin(BlockId id) const {
   return blocks_[id].address;
 }
 
-// A free block that is a whole classic segment.
+// Releases a free block that is a whole classic segment.
 void CachingAllocator::ReleaseSegment(BlockId id) {
   EraseFree(id);
   const Block block = blocks_[id];
@@ -180,7 +181,7 @@ void CachingAllocator::ReleaseSegment(BlockId id) {
   Trace(AllocatorAction::kSegmentFree, block.address, block.size, block.stream);
 }
 
-// With a split limit: gives back one cached oversize block that covers the request, or several from
+// With a split limit: releases one cached oversize block that covers the request, or several from
 // the largest down. These are whole segments, because blocks of that size are never split.
 bool CachingAllocator::ReleaseAvailable(const Request& request) {
   if (config_.max_split_bytes == kUnlimitedBytes) {
@@ -213,7 +214,7 @@ void CachingAllocator::EmptyCache() {
   ReleaseCached();
 }
 
-// Waits for every pending free, then gives back free segments and whole free pages, the large pool
+// Waits for every pending free, then releases free segments and whole free pages, the large pool
 // first.
 void CachingAllocator::ReleaseCached() {
   ++statistics_.sync_all_streams;
@@ -238,8 +239,8 @@ void CachingAllocator::ReleaseCached() {
   }
 }
 
-// Above the threshold, gives back unsplit segments of the large pool that are at least as old as
-// their mean, again and again until enough is free. Age counts searches of the pool.
+// Above the threshold, releases unsplit segments of the large pool that are at least as old as the
+// mean, repeatedly until enough is free. Age is measured in searches of the pool.
 void CachingAllocator::CollectGarbage() {
   const auto threshold = static_cast<int64_t>(config_.garbage_collection_threshold *
                                               static_cast<double>(limit_bytes_));

@@ -1,4 +1,4 @@
-// The state of the caching allocator as data, out and in.
+// Exports and restores the state of the caching allocator.
 #include <algorithm>
 
 #include <fmt/format.h>

@@ -15,7 +15,7 @@ using graph::Recompute;
 using graph::TrainingStyle;
 
 constexpr int64_t kFloatBytes = 4;
-constexpr int64_t kMaskBytes = 1;  // of a dropout mask, an element
+constexpr int64_t kMaskBytes = 1;  // of a dropout mask, per element
 
 // Sizes of a micro-batch on one rank.
 struct Sizes {
@@ -29,7 +29,7 @@ struct Sizes {
         kv_heads(std::max<int64_t>(job.model.kv_heads, job.parallel.tp)),
         vocab(graph::PaddedVocab(job)),
         tokens(job.micro_batch_size * job.seq_len / job.parallel.cp),
-        // What is not split by heads or width is split by sequence, or not at all.
+        // Whatever is not split by heads or width is split by sequence, or not at all.
         sequence_parts(job.sequence_parallel ? job.parallel.tp : 1),
         sequence(job.seq_len / job.parallel.cp) {}
 
@@ -37,12 +37,12 @@ struct Sizes {
 
   [[nodiscard]] int64_t WholeHidden() const { return tokens * model.hidden * element; }
 
-  // Of that many heads of that size.
+  // Elements of `heads` heads of `size`.
   [[nodiscard]] int64_t Heads(int64_t heads, int64_t size) const {
     return tokens * heads * size * element / tp;
   }
 
-  // A row a token that is the same on all tensor-parallel ranks.
+  // Elements of one row per token that is the same on all tensor-parallel ranks.
   [[nodiscard]] int64_t Compressed(int64_t width) const {
     return tokens * width * element / sequence_parts;
   }
@@ -55,12 +55,12 @@ struct Sizes {
 
   [[nodiscard]] int64_t Mask() const { return tokens * model.hidden * kMaskBytes / sequence_parts; }
 
-  // Elements of the matrix of attention scores; whole rows also where the context is split.
+  // Elements of the matrix of attention scores; whole rows even if the context is split.
   [[nodiscard]] int64_t Scores() const { return tokens * sequence * model.heads / tp; }
 
   [[nodiscard]] int64_t Logits() const { return tokens * vocab / tp; }  // elements
 
-  // Rows that experts of this rank compute, were all experts of a layer equally busy.
+  // Rows that the experts of this rank compute if all experts of a layer are equally busy.
   [[nodiscard]] int64_t ExpertRows() const {
     return tokens / sequence_parts * model.moe.topk * etp;
   }
@@ -84,14 +84,14 @@ struct Sizes {
   int64_t sequence;
 };
 
-// Statistics of a norm, float32 a token: the mean of LayerNorm and the reciprocal deviation.
+// Statistics of a norm, float32 per token: the mean (LayerNorm) and the reciprocal deviation.
 int64_t NormStatistics(const Sizes& sizes) {
   const int64_t values = sizes.model.block == BlockKind::kLlama ? 1 : 2;
   return sizes.tokens / sizes.sequence_parts * values * kFloatBytes;
 }
 
-// Scores of the unfused attention: the softmax's output (2as²b, in float32 where it is PyTorch's
-// own), its dropout's mask (as²b) and output (2as²b). Flash attention keeps its output and the
+// Scores of the unfused attention: the softmax's output (2as²b, in float32 if it is PyTorch's own),
+// the mask (as²b) and the output (2as²b) of its dropout. Flash attention keeps its output and the
 // float32 log-sum-exp of each row instead.
 std::vector<Tensor> CoreAttention(const Sizes& sizes) {
   if (sizes.style.attention != AttentionKind::kUnfused) {
@@ -107,8 +107,8 @@ std::vector<Tensor> CoreAttention(const Sizes& sizes) {
   return tensors;
 }
 
-// Inputs of the activation and what it hands on. SwiGLU as in Megatron's fused kernel keeps both
-// branches and recomputes silu; unfused, silu's output is kept as well.
+// Inputs and output of the activation. SwiGLU as in Megatron's fused kernel keeps both branches and
+// recomputes silu; unfused, silu's output is kept as well.
 std::vector<Tensor> MlpTensors(const Sizes& sizes) {
   std::vector<Tensor> tensors = {
       {"activation input", (sizes.model.FfnMatrices() - 1) * sizes.Ffn()}};
@@ -120,9 +120,9 @@ std::vector<Tensor> MlpTensors(const Sizes& sizes) {
   return tensors;
 }
 
-// A tensor that the backward pass of a layer reads; what of a selective recomputation gives it anew
-// there instead of keeping it (RecomputePart), and what has it in host memory meanwhile
-// (OffloadedPart); 0: nothing does.
+// A tensor that the backward pass of a layer reads; which part of a selective recomputation
+// computes it again there instead of keeping it (RecomputePart), and which part of an offload keeps
+// it in host memory meanwhile (OffloadedPart); 0: none.
 struct LayerTensor {
   Tensor tensor;
   uint32_t recomputed_by = 0;
@@ -139,8 +139,8 @@ void Append(const std::vector<Tensor>& more,
 }
 
 // Router, dispatch and experts of Megatron-Core: logits, probabilities and the map of a token's
-// experts, in float32 and bytes; the rows that came for this rank's experts, their way through
-// them, and what they gave, which the gradient of the probabilities reads.
+// experts, in float32 and bytes; the rows received for this rank's experts, their intermediate
+// tensors there, and their results, which the gradient of the probabilities reads.
 std::vector<LayerTensor> ExpertTensors(const Sizes& sizes) {
   const graph::MoeShape& moe = sizes.model.moe;
   const int64_t choices = sizes.tokens / sizes.sequence_parts * moe.experts;
@@ -155,7 +155,8 @@ std::vector<LayerTensor> ExpertTensors(const Sizes& sizes) {
   tensors.push_back({{"expert activation input", branches * sizes.ExpertFfn()},
                      graph::kRecomputeMoe,
                      kOffloadExpertActivation});
-  // What is then multiplied by the probabilities; the built-in workload does so at the end.
+  // The tensor that is then multiplied by the probabilities; the built-in workload multiplies at
+  // the end.
   if (!sizes.style.fused_bias_activation && !sizes.style.built_in) {
     tensors.push_back({{"expert activation output", sizes.ExpertFfn()},
                        graph::kRecomputeMoe | graph::kRecomputeActivation});
@@ -176,8 +177,8 @@ void Append(const std::vector<Tensor>& more, std::vector<Tensor>* tensors) {
   tensors->insert(tensors->end(), more.begin(), more.end());
 }
 
-// What attention reads. Latent attention keeps the compressed rows before and after their
-// norms too, keys with their positions copied to every head (Megatron-Core:
+// What attention reads. Latent attention keeps the compressed rows before and after their norms
+// too, keys with their positional part copied to every head (Megatron-Core:
 // transformer/multi_latent_attention.py).
 std::vector<LayerTensor> AttentionInputs(const Sizes& sizes, bool normed_queries) {
   const graph::ModelSpec& model = sizes.model;
@@ -211,8 +212,8 @@ std::vector<LayerTensor> AttentionInputs(const Sizes& sizes, bool normed_queries
 }
 
 // Everything that the backward pass of a layer reads: 34sbh + 5as²b for GPT with unfused attention
-// and dropout at t = 1 (Korthikanti et al., equation 1). Norms that a product computes itself are
-// not computed again apart from it: those of plain attention and of a dense feed-forward.
+// and dropout at t = 1 (Korthikanti et al., equation 1). Norms that are fused into a product are
+// not recomputed separately: those of plain attention and of a dense feed-forward.
 std::vector<LayerTensor> SavedOfLayer(const Sizes& sizes, bool has_experts, bool normed_queries) {
   const bool own_norm = sizes.model.latent.kv_rank > 0;
   std::vector<LayerTensor> saved = {{{"layer input", sizes.Hidden()}, 0, kOffloadAttentionNorm},
@@ -243,12 +244,11 @@ std::vector<LayerTensor> SavedOfLayer(const Sizes& sizes, bool has_experts, bool
   return saved;
 }
 
-// torchtitan's selection per op (its activation checkpointing): of the seven
-// matrix products of a layer the outputs of every second one are kept (queries, values, the first
-// branch of the feed-forward, its output), what attention gives, and what a reduce_scatter gives,
-// after attention and feed-forward; the rest is computed again. Over tp the output of the
-// feed-forward is a partial sum of the whole sequence. A compiler does not keep the layer's output,
-// which no gradient reads.
+// torchtitan's selective activation checkpointing per op: of the seven matrix products of a layer
+// the outputs of every second one are kept (queries, values, the first branch of the feed-forward,
+// its output), also the result of attention and that of each reduce_scatter, after attention and
+// feed-forward; the rest is recomputed. With tp the output of the feed-forward is a partial sum
+// over the whole sequence. A compiler does not keep the layer's output, which no gradient reads.
 std::vector<Tensor> SavedOfEverySecondMatmul(const Sizes& sizes) {
   const graph::ModelSpec& model = sizes.model;
   std::vector<Tensor> saved = {{"layer input", sizes.Hidden()},
@@ -351,10 +351,10 @@ UnitTensors FurtherLayerTensors(const JobSpec& job,
 }
 
 // Cross entropy in float32 makes a copy of the 16-bit logits and turns it in place into the softmax
-// that backward needs; PyTorch's own holds the float32 logits and what is made of them at once, and
-// in the backward pass the gradients of both; where logits are divided over tp, one more that is
-// shifted by the largest (torch/distributed/tensor/parallel/loss.py). A fused one works in place in
-// the 16-bit logits, or, compiled, makes their gradient.
+// that backward needs; PyTorch's own holds the float32 logits and the result together, and in the
+// backward pass the gradients of both; if logits are divided over tp, one more copy, shifted by the
+// maximum (torch/distributed/tensor/parallel/loss.py). A fused one works in place in the 16-bit
+// logits or, if compiled, produces their gradient.
 UnitTensors HeadTensors(const JobSpec& job, const TrainingStyle& style) {
   const Sizes sizes(job, style);
   UnitTensors tensors;
@@ -369,7 +369,7 @@ UnitTensors HeadTensors(const JobSpec& job, const TrainingStyle& style) {
       tensors.backward.push_back({"gradient of the logits", sizes.Logits() * sizes.element});
     }
   } else {
-    // torch's last stage holds what it computed until the backward pass of the micro-batch is over.
+    // torch's last stage holds its output until the backward pass of the micro-batch is complete.
     const bool held = of_torch && job.parallel.pp > 1 && !style.keeps_pipeline_outputs;
     tensors.saved.push_back({"softmax of the logits", sizes.Logits() * kFloatBytes});
     (held ? tensors.saved : tensors.forward).push_back({"logits", sizes.Logits() * sizes.element});

@@ -13,7 +13,7 @@ bool WasRecorded(graph::RankSource source) {
 }  // namespace
 
 PeakSpread SpreadOfLike(const graph::Graph& graph, int32_t stage) {
-  // Roles that serve others come before those of single recorded ranks.
+  // Roles that serve other ranks precede those of single recorded ranks.
   std::map<int32_t, int64_t> peak_of_stage;
   for (const graph::Role& role : graph.roles) {
     peak_of_stage.emplace(role.stage, role.memory.peak_allocated);

@@ -1,4 +1,5 @@
-// How far ranks that were not recorded may be from the role that serves them (source `like`).
+// How far the memory of ranks that were not recorded may be from that of the role that serves them
+// (source `like`).
 #pragma once
 
 #include <cstdint>
@@ -7,15 +8,16 @@
 
 namespace prism::replayer {
 
-// Of the recorded ranks of a stage: what their peaks are beside the peak of the stage's role.
+// How the peaks of a stage's recorded ranks compare with the peak of the stage's role.
 struct PeakSpread {
   int64_t ranks = 0;  // recorded ones
-  int64_t above = 0;  // bytes of the allocator that the furthest has more, at least 0
+  int64_t above = 0;  // allocator bytes by which the furthest exceeds it, at least 0
   int64_t below = 0;  // less
 };
 
-// For a rank of `stage`. What was seen, not a proof: ranks that were not recorded may be further.
-// A stage with one recorded rank says nothing of itself, so there the furthest of all stages count.
+// For a rank of `stage`. An observation, not a bound: ranks that were not recorded may be further
+// away. A stage with only one recorded rank has no spread of its own, so the furthest of all stages
+// are used for it.
 PeakSpread SpreadOfLike(const graph::Graph& graph, int32_t stage);
 
 }  // namespace prism::replayer

@@ -9,8 +9,8 @@ namespace {
 constexpr std::array<const char*, 5> kUseNames = {"parameters", "gradients", "optimizer",
                                                   "activations", "temporaries"};
 constexpr int64_t kWithoutEnd = int64_t{1} << 50;
-constexpr CachingAllocator::BlockId kNowhere = 0xFFFFFFFFU;  // of a block without a place
-constexpr int64_t kCollectives = 1;  // a stream beside the one that allocates
+constexpr CachingAllocator::BlockId kNowhere = 0xFFFFFFFFU;  // of a block without memory
+constexpr int64_t kCollectives = 1;  // a stream other than the one that allocates
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// Blocks of a simulated caching allocator by what they are for, on a rank whose host may be ahead
-// of its device.
+// Blocks of a simulated caching allocator by their use, on a rank whose host may be ahead of its
+// device.
 #pragma once
 
 #include <array>
@@ -14,9 +14,9 @@ namespace prism::replayer {
 
 enum class MemoryUse : uint8_t { kParameters, kGradients, kOptimizer, kActivations, kTemporaries };
 
-// A rank that needs more than `capacity_bytes` first gives back what it has cached, as the real
-// one, and is then given what it lacks: the question is how much is wanted. Beyond 1 PiB that is
-// no answer any more.
+// A rank that needs more than `capacity_bytes` first releases its cache, as a real one does, and
+// then gets what it still lacks: the question is how much it needs. Beyond 1 PiB there is no
+// answer.
 class MemoryAccount {
  public:
   struct Block {
@@ -26,26 +26,26 @@ class MemoryAccount {
 
   MemoryAccount(const AllocatorConfig& config, int64_t capacity_bytes);
 
-  // No bytes take no place, as in torch; the block may be freed all the same. What one stream has
-  // given back no other one can use.
+  // A block of 0 bytes takes no space, as in torch, but may be freed like any other. Memory that
+  // one stream has freed cannot be used by another.
   Block Allocate(int64_t bytes, MemoryUse use, int64_t stream = 0);
   void Free(const Block& block);
 
-  // The host issues a collective on a stream of its own; the device has passed it when the host
-  // has issued `lead` more.
+  // The host issues a collective on a separate stream; the device has passed it when the host has
+  // issued `lead` more.
   void IssueCollective(int64_t lead);
 
-  // Gives back what the collective last issued reads: it cannot be used again before the device
-  // has passed that (Tensor.record_stream).
+  // Frees the input of the collective issued last: it cannot be reused before the device has passed
+  // that collective (Tensor.record_stream).
   void FreeBehindCollective(const Block& block);
 
   // The host waits for the device.
   void Synchronize();
 
-  // All that decides where later blocks go, beside those that are held.
+  // Everything that decides where later blocks are placed, other than the blocks held.
   struct Places {
     std::vector<BlockSet::Entry> free;
-    int64_t device_calls = 0;  // that took memory from the device, or gave it back
+    int64_t device_calls = 0;  // that took memory from the device or released it
 
     bool operator==(const Places&) const = default;
   };
@@ -54,7 +54,7 @@ class MemoryAccount {
     return {allocator_.AllFree(), statistics.device_allocations + statistics.device_frees};
   }
 
-  // 0 of a block without a place.
+  // 0 for a block that has no address.
   [[nodiscard]] uint64_t AddressOf(const Block& block) const;
 
   [[nodiscard]] int64_t reserved_bytes() const {
@@ -68,7 +68,7 @@ class MemoryAccount {
   SimulatedDevice device_;  // its time is the number of collectives issued
   CachingAllocator allocator_;
   int64_t issued_ = 0;
-  int64_t passed_ = 0;  // the count at which the device passes what was issued last
+  int64_t passed_ = 0;  // the count at which the device passes the last one issued
   std::array<int64_t, 5> now_ = {};
   std::array<int64_t, 5> at_peak_ = {};
   int64_t peak_ = 0;

@@ -25,7 +25,7 @@ constexpr int64_t kMasterBytes = 4;
 constexpr int64_t kMomentBytes = 4;
 constexpr int64_t kScalarBytes = 4;
 
-// Collects parameters in the order of their declaration.
+// Collects parameters in declaration order.
 class Declarations {
  public:
   // Tied, split, sequence parallel, decay, expert.
@@ -51,12 +51,12 @@ class Declarations {
 
   void WholeMatrix(int64_t elements) { Declare({false, false, true, true, false}, elements); }
 
-  // `elements`: of this rank.
+  // `elements`: on this rank.
   void OfExpert(bool decay, int64_t elements) {
     Declare({false, false, false, decay, true}, elements);
   }
 
-  // Flat buffers begin with what backward reaches first.
+  // Flat buffers begin with the parameters that backward reaches first.
   [[nodiscard]] StageParameters Finish() const {
     StageParameters parameters;
     for (const auto& [key, elements] : kinds_) {
@@ -100,7 +100,7 @@ void DeclareExperts(const JobSpec& job, Declarations* declarations) {
   }
 }
 
-// Queries, keys and values from compressed ones, which are whole on every rank.
+// Projections of queries, keys and values from compressed rows, which are whole on every rank.
 void DeclareLatent(const graph::ModelSpec& model, Declarations* declarations) {
   const graph::LatentAttention& latent = model.latent;
   const int64_t queries = model.heads * (model.HeadDim() + latent.rope_dim);
@@ -159,7 +159,8 @@ void DeclareLayer(const JobSpec& job, int64_t layer, Declarations* declarations)
 }
 
 // Layers that predict further tokens (Megatron-Core: transformer/multi_token_prediction.py): norms
-// of hidden states and of the next token's words, a product that joins them, a layer, a norm.
+// of the hidden states and of the next token's embedding, a product that joins them, a layer, a
+// norm.
 void DeclareFurtherLayers(const JobSpec& job, Declarations* declarations) {
   const graph::ModelSpec& model = job.model;
   for (int64_t i = 0; i < model.mtp_layers; ++i) {
@@ -190,7 +191,7 @@ int64_t ReplicasOf(const graph::ParallelSizes& sizes, bool expert) {
                 : replicas;
 }
 
-// Ranks that divide them: all that hold the same, or those of a group of shards.
+// Ranks that share one set of them in shards: all that hold the same, or those of a sharding group.
 int64_t ShardCount(const JobSpec& job, const TrainingStyle& style, bool expert) {
   const int64_t replicas = ReplicasOf(job.parallel, expert);
   return style.shard_size == 0
@@ -227,8 +228,8 @@ graph::FlatBuckets BucketsOf(const StageParameters::Kind& kind,
 }
 
 // Flat buffers of values, then of gradients, then the optimizer's tensors: the step count, a master
-// copy and two moments of the own shard of each bucket, those with weight decay first, and what
-// each shard counts in the gradient norm (launch/workload/optimizer.cc).
+// copy and two moments of the rank's shard of each bucket, those with weight decay first, and the
+// weight of each shard in the gradient norm (launch/workload/optimizer.cc).
 std::vector<StateTensor> MegatronStates(const std::vector<StageParameters>& chunks,
                                         const JobSpec& job,
                                         const TrainingStyle& style) {
@@ -271,8 +272,8 @@ std::vector<StateTensor> MegatronStates(const std::vector<StageParameters>& chun
 }
 
 // nanotron/optim/gradient_accumulator.py and zero.py: gradients accumulate in one flat float32
-// buffer of all parameters whatever the ZeRO stage; master copy and moments are those of the own
-// shard. Without ZeRO DistributedDataParallel keeps buckets of 16-bit gradients besides.
+// buffer of all parameters at any ZeRO stage; master copy and moments are those of the rank's
+// shard. Without ZeRO DistributedDataParallel also keeps buckets of 16-bit gradients.
 std::vector<StateTensor> NanotronStates(int64_t elements, const JobSpec& job) {
   const int64_t value_bytes = graph::DataTypeBytes(job.compute_dtype);
   const int64_t own = DivideUp<int64_t>(elements, job.zero_stage >= 1 ? job.parallel.dp : 1);
@@ -288,9 +289,9 @@ std::vector<StateTensor> NanotronStates(int64_t elements, const JobSpec& job) {
 }
 
 // FSDP2 with mixed precision: float32 shards of parameters, gradients and both moments
-// (torch/distributed/fsdp/_fully_shard). What is gathered and what is not yet scattered comes and
-// goes (sharded_parameters.h). Megatron's own FSDP and DeepSpeed keep 16-bit shards besides, which
-// is what they gather.
+// (torch/distributed/fsdp/_fully_shard). What is gathered or not yet scattered is temporary
+// (sharded_parameters.h). Megatron's own FSDP and DeepSpeed also keep 16-bit shards, and gather
+// those.
 std::vector<StateTensor> FsdpStates(const std::vector<StageParameters>& chunks,
                                     const JobSpec& job,
                                     const TrainingStyle& style) {
@@ -418,7 +419,7 @@ std::vector<std::vector<int64_t>> StepOfStage(const JobSpec& job,
   const int64_t value_bytes = graph::DataTypeBytes(job.compute_dtype);
   std::vector<std::vector<int64_t>> turns;
   if (job.parallel.dp > 1) {
-    // The bf16 optimizer hands over the fp32 sums as one tensor, which is cast whole.
+    // The bf16 optimizer passes the fp32 sums as one tensor, which is cast whole.
     const int64_t bucket = style.separate_fp32_gradients ? elements : style.bucket_elements;
     turns.push_back({std::min(elements, bucket) * value_bytes});
   }

@@ -1,5 +1,5 @@
 // What a pipeline stage keeps in device memory between iterations: parameters, gradients and the
-// optimizer's state, tensor by tensor as the framework lays them out. Bytes are those asked for;
+// optimizer's state, tensor by tensor as the framework lays them out. Bytes are those requested;
 // the allocator rounds.
 #pragma once
 
@@ -13,12 +13,12 @@
 
 namespace prism::replayer {
 
-// Elements of a stage's parameters on one rank, by what decides how they are stored.
+// Elements of a stage's parameters on one rank, grouped by what decides how they are stored.
 struct StageParameters {
   // A flat buffer of parameters of one kind (grad_buffer.h of the built-in workload): elements in
   // the order of the backward pass.
   struct Kind {
-    bool tied = false;               // the embedding that first and last stage share
+    bool tied = false;               // the embedding that the first and the last stage share
     bool split = false;              // over tp
     bool sequence_parallel = false;  // its gradient is a partial sum over tp
     bool decay = true;
@@ -33,15 +33,15 @@ struct StageParameters {
   [[nodiscard]] int64_t total() const;
 };
 
-// The layers of each of a stage's model chunks, and how many they are in all.
+// The layers of each of a stage's model chunks, and their total number.
 std::vector<graph::LayerRange> LayersOfChunks(const graph::JobSpec& job,
                                               const graph::TrainingStyle& style,
                                               int32_t stage);
 int64_t LayersOfStage(const graph::JobSpec& job, const graph::TrainingStyle& style, int32_t stage);
 
 // Parameters of one model chunk; `chunk` counts over the whole pipeline, 0 .. pp * vpp - 1. The
-// last one has the layers that predict further tokens, and after a pipeline words of its own for
-// them.
+// last one also has the layers that predict further tokens, and, in a pipeline, its own copy of the
+// embedding for them.
 StageParameters ParametersOfChunk(const graph::JobSpec& job,
                                   graph::LayerRange layers,
                                   int64_t chunk);
@@ -49,42 +49,42 @@ StageParameters ParametersOfChunk(const graph::JobSpec& job,
 // Of one layer on a rank.
 StageParameters ParametersOfLayer(const graph::JobSpec& job, int64_t layer);
 
-// Elements of their shards on one rank under FSDP, by tensor; those of experts are one.
+// Elements of their shards on one rank under FSDP, by tensor; the experts count as one tensor.
 std::vector<int64_t> ShardsOf(const StageParameters& parameters,
                               const graph::JobSpec& job,
                               const graph::TrainingStyle& style);
 
-// FSDP over PyTorch's own modules; Megatron's FSDP and DeepSpeed have fused ones, and a loss of
-// their own.
+// FSDP over PyTorch's own modules; Megatron's FSDP and DeepSpeed have fused ones and their own
+// loss.
 bool HasTorchModules(const graph::TrainingStyle& style);
 
-// One allocation that lives on.
+// One allocation that persists.
 struct StateTensor {
   std::string memory_class;  // "parameters", "gradients", "optimizer"
   int64_t bytes = 0;
-  bool moment = false;  // of the optimizer: what an offload of its states moves (graph/offload.h)
-  std::vector<int64_t> beside = {};  // bytes of tensors that are there while it is made
+  bool moment = false;  // of the optimizer: moved if its states are offloaded (graph/offload.h)
+  std::vector<int64_t> beside = {};  // bytes of temporary tensors present while it is created
 };
 
-// What the optimizer's step needs beside the states, in turns: what one holds is freed before the
-// next.
+// What the optimizer's step needs in addition to the states, turn by turn: what one turn holds is
+// freed before the next.
 //
-// DeepSpeed reduces gradients in flat buckets; its bf16 optimizer's sums are one, cast to 16 bit to
-// travel (runtime/bf16_optimizer.py). For fp16 it then copies those that the rank steps into one
-// tensor and casts that (runtime/zero/stage_1_and_2.py), without ZeRO casts each and then makes one
-// tensor (runtime/fp16/fused_optimizer.py).
+// DeepSpeed reduces gradients in flat buckets; the sums of its bf16 optimizer are one such bucket,
+// cast to 16 bits for the transfer (runtime/bf16_optimizer.py). For fp16 it then copies those that
+// the rank updates into one tensor and casts that (runtime/zero/stage_1_and_2.py), without ZeRO it
+// casts each and then makes one tensor (runtime/fp16/fused_optimizer.py).
 std::vector<std::vector<int64_t>> StepOfStage(const graph::JobSpec& job,
                                               const graph::TrainingStyle& style,
                                               int32_t stage);
 
-// Whole gradients in a backward pass where a rank keeps shards of them (ZeRO 2 of the built-in
-// workload): of the bucket that fills and of the one that is on its way
-// (launch/workload/grad_scatter.h), bytes each. Nothing elsewhere.
+// Whole gradients during a backward pass if a rank keeps shards of them (ZeRO 2 of the built-in
+// workload): of the bucket being filled and of the one in flight (launch/workload/grad_scatter.h),
+// bytes each. Empty otherwise.
 std::vector<int64_t> WholeGradientsOfStage(const graph::JobSpec& job,
                                            const graph::TrainingStyle& style,
                                            int32_t stage);
 
-// Fails for experts and latent attention under nanotron, which has neither.
+// Fails for experts and for latent attention under nanotron, which has neither.
 Result<std::vector<StateTensor>> StatesOfStage(const graph::JobSpec& job,
                                                const graph::TrainingStyle& style,
                                                int32_t stage);

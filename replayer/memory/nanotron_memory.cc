@@ -16,7 +16,7 @@ using graph::JobSpec;
 constexpr int kIterations = 3;                       // what the benchmark runs
 constexpr int64_t kBucketBytes = int64_t{25} << 20;  // of DistributedDataParallel
 
-// Micro-batches beyond those in flight after which nothing new is reserved.
+// Number of micro-batches beyond those in flight after which nothing new is reserved.
 constexpr int64_t kSteadyMicrobatches = 4;
 
 // AdamW keeps a master copy and two moments, all float32.
@@ -26,17 +26,18 @@ constexpr int64_t kFloatBytes = 4;
 enum class HostLead : uint8_t {
   kNever,
   kWarmUp,  // of a pipeline, from the third forward pass to the first gradient: the device waits
-            // for the stages after to receive, the host does not
+            // for the next stages to receive, the host does not
   kSteady,  // of a pipeline, from the third forward pass on
   kAlways,
 };
 
 // Published peaks show two kinds of runs, presumably of two versions of nanotron. In the later one
-// hosts wait for every message between stages, and nothing is pending; a layer that ends exactly
-// where a stage's share of the work does is followed by one more. Jobs from kLargeWorldSize ranks
-// on and pipelines of kWideTensorParallel are of that kind, models on one stage of that many
-// tensor-parallel ranks are not; pipelines of large models are from half as many ranks on, and most
-// of those on that many also wait for messages by their times (8B on 256 GPUs: 2.5 times as long).
+// hosts wait for every message between stages, and nothing is pending; if a layer ends exactly at
+// the end of a stage's share of the work, the stage gets one more layer. Jobs of kLargeWorldSize
+// ranks or more and pipelines of kWideTensorParallel are of the later kind, models on one stage
+// with that many tensor-parallel ranks are not; pipelines of large models are from half as many
+// ranks on, and the iteration times of most of those also show that they wait for messages (8B on
+// 256 GPUs: 2.5 times as long).
 constexpr int32_t kWideTensorParallel = 32;
 constexpr int64_t kLargeWorldSize = 512;
 constexpr int64_t kLargeHidden = 4096;
@@ -51,7 +52,8 @@ bool IsOfLaterVersion(const JobSpec& job) {
   return wide || parts * sizes.world_size() >= kLargeWorldSize;
 }
 
-// Whether the stages up to `stage` end exactly with a layer, by the products of layers and head.
+// Whether the stages up to `stage` end exactly with a layer, with work measured by the products of
+// layers and head.
 bool EndsWithLayer(const JobSpec& job, int64_t stage) {
   const graph::ModelSpec& model = job.model;
   const int64_t layer = model.hidden * (4 * model.hidden + 3 * model.ffn);
@@ -133,7 +135,7 @@ class NanotronRank {
     return DivideUp<int64_t>(elements, job_.zero_stage >= 1 ? job_.parallel.dp : 1);
   }
 
-  // One float32 buffer of all gradients whatever the ZeRO stage, one of the own master copies
+  // One float32 buffer of all gradients at any ZeRO stage, one of the rank's master copies
   // (optim/gradient_accumulator.py), and without ZeRO the 16-bit buckets of
   // DistributedDataParallel, which ends a bucket with the parameter that fills it.
   void AllocateStates(int64_t workspace_bytes) {
@@ -174,8 +176,8 @@ class NanotronRank {
     passes_.SendOutput();
   }
 
-  // Receiving a gradient begins with its shape, which the host waits for; it does not have to where
-  // its device is that far after.
+  // Receiving a gradient begins with its shape, which the host waits for; it need not wait if its
+  // device is that far behind.
   void Backward() {
     has_gradient_ = true;
     SetLead();
@@ -203,7 +205,7 @@ class NanotronRank {
     }
   }
 
-  // The first step makes them, parameter by parameter.
+  // The first step allocates them, parameter by parameter.
   void AllocateMoments() {
     for (const int64_t elements : elements_) {
       for (int moment = 0; moment < 2; ++moment) {
@@ -213,8 +215,9 @@ class NanotronRank {
     }
   }
 
-  // ZeRO-1: the own shard and those of all ranks flat, one tensor a rank, and these once more as
-  // what the all-gather of a list of tensors writes into (distributed.py, all_gather_coalesced).
+  // ZeRO-1: the rank's own shard and those of all ranks, flat, one tensor per rank, and the latter
+  // again as the output buffer of the all-gather of a list of tensors (distributed.py,
+  // all_gather_coalesced).
   void GatherParameters() {
     const int64_t dp = job_.parallel.dp;
     if (job_.zero_stage == 0 || dp == 1) {
@@ -240,7 +243,7 @@ class NanotronRank {
   std::vector<int64_t> elements_;  // by parameter
   int64_t all_elements_ = 0;
   int64_t forward_passes_ = 0;  // of this iteration
-  bool has_gradient_ = false;   // the iteration's first has been received
+  bool has_gradient_ = false;   // the first gradient of the iteration has been received
 };
 
 }  // namespace

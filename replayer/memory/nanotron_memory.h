@@ -1,10 +1,10 @@
 // Memory of a pipeline stage of nanotron: its first iterations, allocation by allocation, in the
 // simulated caching allocator.
 //
-// Reserved memory is more than what is allocated at once, and follows from the order: moments of
-// Adam that the first step puts into free blocks of activations, flat copies of parameters that
-// ZeRO gathers, and inputs of reduce-scatters, which cannot be used again before the device has
-// passed them (nanotron_passes.h).
+// Reserved memory is more than what is allocated at any one time, and follows from the order:
+// Adam's moments, which the first step places into free blocks of activations, flat copies of
+// parameters that ZeRO gathers, and inputs of reduce-scatters, which cannot be used again before
+// the device has passed them (nanotron_passes.h).
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace prism::replayer {
 
 // peak_reserved is that of the third iteration's optimizer step: nanotron resets the peaks before
 // and after the passes of each of its first iterations, and its benchmark reads them at the end of
-// the third. It is less than what was reserved before where the device became full meanwhile.
+// the third. It is less than what was reserved before if the device became full in between.
 Result<StageMemory> PredictNanotronMemory(const graph::JobSpec& job,
                                           const graph::TrainingStyle& style,
                                           int32_t stage,

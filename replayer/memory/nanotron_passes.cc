@@ -42,7 +42,7 @@ NanotronPasses::Block NanotronPasses::ReplaceBy(int64_t bytes, const Block& old)
   return block;
 }
 
-// All gathers write into one of two buffers that stay (MemoryBuffer).
+// All gathers write into one of two persistent buffers (MemoryBuffer).
 void NanotronPasses::GatherInto(bool* has_buffer) {
   if (!is_split_) {
     return;
@@ -54,7 +54,7 @@ void NanotronPasses::GatherInto(bool* has_buffer) {
   account_->IssueCollective(lead_);
 }
 
-// The partial sums of a row-parallel product; what is scattered is given back at once.
+// Scatters the partial sums of a row-parallel product; the input is freed at once.
 NanotronPasses::Block NanotronPasses::Scatter(const Block& whole) {
   if (!is_split_) {
     return whole;
@@ -65,8 +65,8 @@ NanotronPasses::Block NanotronPasses::Scatter(const Block& whole) {
   return part;
 }
 
-// Rotary positions turn the queries in place, so they keep what they are a view of: q, k and v
-// permuted. Keys and values are joined and made contiguous for theirs.
+// Rotary positions rotate the queries in place, which keeps alive what they are a view of: q, k and
+// v permuted. Keys and values are joined and made contiguous for theirs.
 NanotronPasses::Block NanotronPasses::ForwardAttention(Layer* layer) {
   layer->norm1 = Save(sizes_.hidden);
   GatherInto(&has_forward_buffer_);
@@ -100,7 +100,8 @@ NanotronPasses::Block NanotronPasses::ForwardMlp(Layer* layer) {
   return Scatter(Take(sizes_.whole));
 }
 
-// Cross entropy holds the float32 logits beside what becomes their softmax in place.
+// Cross entropy holds the float32 logits together with the copy that becomes their softmax in
+// place.
 void NanotronPasses::ForwardHead(const Block& hidden, MicroBatch* micro_batch) {
   micro_batch->output = hidden;
   micro_batch->norm = Save(sizes_.hidden);
@@ -119,7 +120,7 @@ void NanotronPasses::Forward() {
     micro_batch.token_ids = Save(sizes_.token_ids);
     hidden = Take(sizes_.whole);
     if (is_split_) {
-      hidden = Scatter(ReplaceBy(sizes_.whole, hidden));  // words of other ranks are masked
+      hidden = Scatter(ReplaceBy(sizes_.whole, hidden));  // other ranks' tokens are masked
     }
   } else {
     hidden = Take(sizes_.hidden);  // received
@@ -148,8 +149,8 @@ void NanotronPasses::SendOutput() {
   }
 }
 
-// Of a column-parallel product: gradients of its input, scattered while those of its weights are
-// computed.
+// Backward pass of a column-parallel product: gradients of its input, scattered while those of its
+// weights are computed.
 NanotronPasses::Block NanotronPasses::BackwardColumn(int64_t weight_bytes) {
   GatherInto(&has_forward_buffer_);
   const Block whole = Take(sizes_.whole);
@@ -164,7 +165,7 @@ NanotronPasses::Block NanotronPasses::BackwardColumn(int64_t weight_bytes) {
   return part;
 }
 
-// The softmax turns into the gradient in place; its 16-bit form goes on.
+// The softmax becomes the gradient in place; its 16-bit copy is passed on.
 NanotronPasses::Block NanotronPasses::BackwardHead(const MicroBatch& micro_batch) {
   const Block logits = ReplaceBy(sizes_.logits, micro_batch.softmax);
   const Block product = BackwardColumn(weights_.words);
@@ -201,7 +202,7 @@ NanotronPasses::Block NanotronPasses::BackwardMlp(const Layer& layer, const Bloc
   return sum;
 }
 
-// flash-attn 2 adds up the gradient of the queries in float32.
+// flash-attn 2 accumulates the gradient of the queries in float32.
 NanotronPasses::Block NanotronPasses::BackwardAttention(const Layer& layer, const Block& gradient) {
   GatherInto(&has_backward_buffer_);
   const Block output = Take(sizes_.queries);
@@ -251,7 +252,7 @@ void NanotronPasses::BackwardEmbedding(const MicroBatch& micro_batch, const Bloc
     whole = ReplaceBy(sizes_.whole, whole);
   }
   if (part_.is_last && ties_words_) {
-    Pass(weights_.words);  // added to what the head made
+    Pass(weights_.words);  // added to the head's gradient
   } else {
     TakeGradient(weights_.words);
   }

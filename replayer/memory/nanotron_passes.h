@@ -14,7 +14,7 @@ namespace prism::replayer {
 
 class NanotronPasses {
  public:
-  // What a stage has of the model.
+  // The part of the model that a stage has.
   struct Part {
     int64_t layers = 0;
     bool is_first = false;
@@ -23,13 +23,13 @@ class NanotronPasses {
 
   NanotronPasses(const graph::JobSpec& job, const Part& part, MemoryAccount* account);
 
-  // By how many collectives the host is ahead of its device from now on.
+  // The number of collectives by which the host is ahead of its device from now on.
   void set_lead(int64_t collectives) { lead_ = collectives; }
 
   void Forward();
-  void SendOutput();  // of the latest forward pass, to the next stage
+  void SendOutput();  // the output of the latest forward pass, to the next stage
 
-  // Of the oldest micro-batch; with its end the 16-bit gradients are accumulated and freed.
+  // For the oldest micro-batch; at its end the 16-bit gradients are accumulated and freed.
   void Backward();
 
  private:
@@ -42,7 +42,7 @@ class NanotronPasses {
     int64_t queries;    // split by heads
     int64_t keys;       // or values
     int64_t ffn;        // split by width
-    int64_t softmax;    // float32 log-sum-exp of a row of scores
+    int64_t softmax;    // float32 log-sum-exp of each row of scores
     int64_t logits;     // 16 bit
     int64_t token_ids;  // 64 bit
   };
@@ -80,7 +80,7 @@ class NanotronPasses {
 
   void Give(const Block& block) { account_->Free(block); }
 
-  // A block that comes and goes.
+  // Allocates a block and frees it at once.
   void Pass(int64_t bytes) { Give(Take(bytes)); }
 
   Block ReplaceBy(int64_t bytes, const Block& old);
@@ -98,7 +98,7 @@ class NanotronPasses {
   Part part_;
   Sizes sizes_;
   Gradients weights_;
-  bool is_split_;        // over tensor-parallel ranks
+  bool is_split_;        // across tensor-parallel ranks
   bool copies_outputs_;  // of attention, whose transposed form is not contiguous
   bool ties_words_;
   MemoryAccount* account_;
@@ -106,7 +106,7 @@ class NanotronPasses {
   bool has_forward_buffer_ = false;
   bool has_backward_buffer_ = false;
   std::deque<MicroBatch> in_flight_;
-  std::vector<Block> gradients_;  // of the backward pass that runs
+  std::vector<Block> gradients_;  // of the current backward pass
 };
 
 }  // namespace prism::replayer

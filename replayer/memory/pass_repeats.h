@@ -1,9 +1,10 @@
-// Passes of a schedule that need not be simulated, as they do to an allocator what others did.
+// Passes of a schedule that need not be simulated, because they do to an allocator what earlier
+// ones did.
 //
-// Behind a backward pass of 1F1B, n micro-batches are in flight. Where the blocks that are free and
-// those of every micro-batch, oldest first, are what they were n + 1 pairs of passes before, and no
-// segment came or went in between, all that is held is where it was: what follows repeats those
-// pairs, and no peak of theirs is new.
+// After a backward pass of 1F1B, n micro-batches are in flight. If the free blocks and those of
+// every micro-batch, oldest first, are what they were n + 1 pairs of passes before, and no segment
+// was added or released in between, then everything held is where it was: what follows repeats
+// those pairs, and reaches no new peak.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +20,10 @@ using BlocksInFlight = std::deque<std::vector<MemoryBlocks>>;  // by micro-batch
 
 class PassRepeats {
  public:
-  // `pairs`: of a forward and a backward pass, in all. `account` outlives this.
+  // `pairs`: total number of pairs of a forward and a backward pass. `account` outlives this.
   PassRepeats(int64_t pairs, const MemoryAccount* account) : left_(pairs), account_(account) {}
 
-  // Behind a backward pass: how many of the pairs that follow may be left out.
+  // After a backward pass: how many of the following pairs may be skipped.
   int64_t PairsToLeaveOut(const BlocksInFlight& in_flight);
 
  private:

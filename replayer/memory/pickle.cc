@@ -46,7 +46,8 @@ enum Opcode : uint8_t {
 
 constexpr uint8_t kNewestProtocol = 5;
 
-// A few bytes of a pickle can make a value of some hundred: a bound on their number.
+// A few bytes of a pickle can create a value of some hundred bytes, so the number of values is
+// bounded.
 constexpr size_t kMaxValues = size_t{1} << 26;
 
 }  // namespace
@@ -134,7 +135,7 @@ const PickleValue* PickleTree::Find(const PickleValue& dict, std::string_view ke
   return nullptr;
 }
 
-// The stack machine. Every step checks what it takes from the input and from the stack.
+// The stack machine of pickle. Every step checks what it takes from the input and from the stack.
 class PickleReader {
  public:
   PickleReader(std::string_view bytes, const std::string& name) : bytes_(bytes), name_(name) {}
@@ -191,7 +192,7 @@ class PickleReader {
     return Push(std::move(value));
   }
 
-  // Two's complement, little endian, of up to 9 bytes: addresses have their top bit set at times.
+  // Two's complement, little endian, of up to 9 bytes: the top bit of an address may be set.
   bool PushLong() {
     const std::optional<uint64_t> size = Take(1);
     if (!size || *size > 9) {
@@ -232,7 +233,7 @@ class PickleReader {
     return Push(std::move(value));
   }
 
-  // Moves what lies above `begin` into the container below it, which stays on the stack.
+  // Moves the stack above `begin` into the container below it, which stays on the stack.
   bool MoveInto(Kind kind, size_t begin) {
     if (begin == 0 || begin > stack_.size() || (!marks_.empty() && marks_.back() >= begin)) {
       return false;

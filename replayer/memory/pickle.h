@@ -1,5 +1,5 @@
 // The part of Python's pickle format that torch's dumps use: None, booleans, integers, floats,
-// strings, lists, tuples and dictionaries with string keys. Nothing that imports or calls.
+// strings, lists, tuples and dictionaries with string keys. Nothing that imports or calls anything.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace prism::replayer {
 
-// Writes protocol 4 into a string, values in the order of the calls. A string that was written
-// before is referred to, so that keys cost two bytes.
+// Writes protocol 4 into a string, values in call order. A string that was written before is stored
+// as a reference, so repeated keys cost two bytes.
 class PickleWriter {
  public:
   PickleWriter();
@@ -38,8 +38,8 @@ class PickleWriter {
   std::map<std::string, uint32_t> memo_;
 };
 
-// A value of a pickle that was read. Containers name their elements by index into PickleTree, since
-// a pickle may refer to the same one twice.
+// A value read from a pickle. Containers refer to their elements by index into PickleTree, since a
+// pickle may refer to the same value twice.
 struct PickleValue {
   enum class Kind : uint8_t { kNone, kBool, kInt, kFloat, kString, kSequence, kDict };
 
@@ -47,7 +47,7 @@ struct PickleValue {
   int64_t number = 0;              // kBool, kInt
   double real = 0;                 // kFloat
   std::string text;                // kString
-  std::vector<uint32_t> elements;  // kSequence: values; kDict: keys and values in turn
+  std::vector<uint32_t> elements;  // kSequence: values; kDict: keys and values alternating
 };
 
 class PickleTree {
@@ -56,7 +56,7 @@ class PickleTree {
 
   [[nodiscard]] const PickleValue& root() const { return values_[root_]; }
 
-  // The value of a key of a dictionary; nullptr without it, or for what is no dictionary.
+  // The value of a dictionary's key; nullptr if it has no such key or is not a dictionary.
   [[nodiscard]] const PickleValue* Find(const PickleValue& dict, std::string_view key) const;
 
  private:
@@ -66,8 +66,8 @@ class PickleTree {
   uint32_t root_ = 0;
 };
 
-// kBadFile, with the position, for an opcode that is not of this part, for what is cut off, too
-// large or not well formed.
+// kBadFile, with the position, for an opcode outside this subset and for a pickle that is
+// truncated, too large or malformed.
 Result<PickleTree> ReadPickle(std::string_view bytes, const std::string& name);
 
 }  // namespace prism::replayer

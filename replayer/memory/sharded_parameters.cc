@@ -8,9 +8,9 @@
 namespace prism::replayer {
 namespace {
 
-constexpr int64_t kStreams = 2;  // of a chunk: for gathers, for scatters
+constexpr int64_t kStreams = 2;  // per chunk: one for gathers, one for scatters
 constexpr int64_t kComputeStream = 0;
-constexpr int64_t kFirstStream = 2;  // 0 computes, 1 is that of MemoryAccount's collectives
+constexpr int64_t kFirstStream = 2;  // 0 is compute, 1 that of MemoryAccount's collectives
 
 }  // namespace
 
@@ -90,7 +90,7 @@ void ShardedParameters::Gather(Chunk* chunk, Group* group) {
   Release(&group->flat);
 }
 
-// The flat buffer of a forward pass is kept until the next one was copied out of.
+// The flat buffer of a forward pass is kept until the next one has been copied out.
 void ShardedParameters::BeginForward(int64_t chunk, int64_t place) {
   Chunk& of = chunks_[static_cast<size_t>(chunk)];
   if (by_unit_) {
@@ -123,7 +123,7 @@ void ShardedParameters::EndForward(int64_t chunk) {
   Release(&chunks_[static_cast<size_t>(chunk)].last_flat);
 }
 
-// The unit before is fetched meanwhile.
+// The previous unit is prefetched meanwhile.
 void ShardedParameters::BeginBackward(int64_t chunk, int64_t place) {
   Chunk& of = chunks_[static_cast<size_t>(chunk)];
   Group& group = GroupOf(chunk, place);
@@ -137,7 +137,7 @@ void ShardedParameters::BeginBackward(int64_t chunk, int64_t place) {
   }
 }
 
-// Summed in the type of the reduction where they have to wait for other micro-batches.
+// Summed in the type of the reduction if they have to wait for other micro-batches.
 void ShardedParameters::MakeGradients(int64_t chunk, int64_t place) {
   if (by_unit_) {
     return;
@@ -185,7 +185,7 @@ void ShardedParameters::BeginIteration() {
   }
 }
 
-// What arrives of a later micro-batch is added to what is there.
+// The result of a later micro-batch is added to what is already there.
 void ShardedParameters::Scatter(Chunk* chunk, Group* group) {
   if (group->elements == 0) {
     return;

@@ -1,14 +1,14 @@
-// Parameters that FSDP shards, beyond what a rank keeps of them (model_states.h): copies gathered
-// for the passes of a unit, gradients until they are scattered, and the flat buffers that both
-// travel in.
+// Memory of FSDP-sharded parameters beyond the shards that a rank keeps (model_states.h): copies
+// gathered for the passes of a unit, gradients until they are scattered, and the flat buffers that
+// both are transferred in.
 //
 // Follows fully_shard of PyTorch 2.11 (torch/distributed/fsdp/_fully_shard) as torchtitan applies
-// it, and the built-in workload, which gathers ahead in both passes, frees what has arrived once it
-// is copied and has float32 gradients of a unit from the start of its backward pass
-// (launch/workload/sharded_parameters.h). A layer is a group of its own, and so are embedding and
-// head since its pull request 1094 of July 2025; before, these belong to the root, which stays
-// gathered until its gradients are complete. What is gathered arrives in one flat buffer of a
-// stream of its own, which nothing else can use, and is copied out of it.
+// it, and the built-in workload, which prefetches in both passes, frees a gathered buffer once it
+// is copied, and holds the float32 gradients of a unit from the start of its backward pass
+// (launch/workload/sharded_parameters.h). Each layer is its own group, and so are embedding and
+// head since torchtitan's pull request 1094 of July 2025; before that they belong to the root,
+// which stays gathered until its gradients are complete. What is gathered arrives in one flat
+// buffer of a separate stream, which nothing else can use, and is copied out of it.
 #pragma once
 
 #include <cstdint>
@@ -22,50 +22,52 @@
 
 namespace prism::replayer {
 
-// Elements of a model chunk's parameters on one rank, by the place of the unit in the chunk.
+// Elements of a model chunk's parameters on one rank, by the unit's place in the chunk.
 struct ShardedChunk {
   struct Unit {
     int64_t elements = 0;
     bool of_root = false;
-    bool stays = false;  // gathered from its forward to its backward pass
+    bool stays = false;  // stays gathered from its forward to its backward pass
     int64_t shard = 0;   // of them, on this rank between passes
   };
   std::vector<Unit> units;
 };
 
-// Whether parameters are gathered for the passes, from the shards of several ranks.
+// Whether parameters are gathered for the passes from shards on several ranks.
 bool IsSharded(const graph::JobSpec& job, const graph::TrainingStyle& style);
 
-// torch's pipeline stages sum gradients whole and scatter those of the last micro-batch.
+// torch's pipeline stages accumulate unsharded gradients and scatter only after the last
+// micro-batch.
 bool AccumulatesGradients(const graph::JobSpec& job);
 
 class ShardedParameters {
  public:
-  // Gradients that were scattered are made where a stream of the scatters' own has room, and live
-  // until the next iteration; where modules are not PyTorch's they are among the states.
+  // Scattered gradients are allocated on the scatters' own stream and live until the next
+  // iteration; if modules are not PyTorch's they are among the states.
   //
-  // `accumulates`: gradients of several micro-batches are summed whole before they are scattered.
+  // `accumulates`: unsharded gradients of several micro-batches are summed before they are
+  // scattered.
   ShardedParameters(const graph::JobSpec& job,
                     const graph::TrainingStyle& style,
                     bool accumulates,
                     const std::vector<ShardedChunk>& chunks,
                     MemoryAccount* account);
 
-  // Around the passes of a unit; a unit's gradients come into being in its backward pass, before
-  // its activations go.
+  // Around the passes of a unit; a unit's gradients are allocated in its backward pass, before its
+  // activations are freed.
   void BeginForward(int64_t chunk, int64_t place);
   void EndForward(int64_t chunk, int64_t place);
   void BeginBackward(int64_t chunk, int64_t place);
   void MakeGradients(int64_t chunk, int64_t place);
   void EndBackward(int64_t chunk, int64_t place);
 
-  // Before the passes of an iteration: gradients of the one before go (zero_grad).
+  // Before the passes of an iteration: frees the gradients of the previous one (zero_grad).
   void BeginIteration();
 
   // The built-in workload.
   [[nodiscard]] bool by_unit() const { return by_unit_; }
 
-  // Behind a chunk's whole forward or backward pass; `last`: of its last micro-batch.
+  // After a chunk's whole forward or backward pass; `last`: of its last micro-batch.
   void EndForward(int64_t chunk);
   void EndBackward(int64_t chunk, bool last);
 
@@ -79,11 +81,11 @@ class ShardedParameters {
     std::vector<MemoryAccount::Block> gradients;
   };
 
-  // Groups of a chunk: the root, then one a place. Its streams are its own.
+  // Groups of a chunk: the root, then one per place. Each chunk has its own streams.
   struct Chunk {
     ShardedChunk shape;
     std::vector<Group> groups;
-    std::set<int64_t> summed;  // places whose gradients of an earlier micro-batch wait
+    std::set<int64_t> summed;  // places with gradients of an earlier micro-batch waiting
     std::optional<MemoryAccount::Block> last_flat;     // freed after the next copy
     std::optional<MemoryAccount::Block> last_scatter;  // freed before the next
     int64_t stream = 0;
@@ -103,7 +105,7 @@ class ShardedParameters {
   bool reshards_;
   bool accumulates_;
   bool keeps_shards_;  // of gradients, as states
-  bool casts_shards_;  // of parameters, 32 bit, to what is gathered
+  bool casts_shards_;  // casts 32-bit parameter shards to the gathered type
   std::vector<Chunk> chunks_;
   MemoryAccount* account_;
 };

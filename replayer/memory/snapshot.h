@@ -1,7 +1,7 @@
 // Memory snapshots as torch.cuda.memory._dump_snapshot writes them: a pickle that the PyTorch
-// memory viewer and torch.cuda._memory_viz open. Format: what torch/cuda/_memory_viz.py reads.
+// memory viewer and torch.cuda._memory_viz can open. Format: what torch/cuda/_memory_viz.py reads.
 //
-// One device, one stack frame an event: what the program did, as a name.
+// One device, one stack frame per event: the name of what the program did.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace prism::replayer {
 struct SnapshotEvent {
   AllocatorEvent event;
   int64_t time_us = 0;
-  std::string frame;  // what asked for it, e.g. "aten::mm [2048,4096]"; "" unknown
+  std::string frame;  // what requested it, e.g. "aten::mm [2048,4096]"; "" unknown
 };
 
 struct MemorySnapshot {

@@ -25,7 +25,7 @@ using graph::JobSpec;
 using graph::Schedule;
 using graph::TrainingStyle;
 
-// A device that is never full: the question is how much is wanted.
+// A device that is never full: the question is how much is needed.
 constexpr int64_t kDeviceBytes = int64_t{1} << 50;
 
 MemoryUse UseOf(const std::string& memory_class) {
@@ -59,8 +59,8 @@ struct ChunkPass {
   int64_t chunk = 0;
 };
 
-// Saved tensors of layers, which are all like `layer`, that are in host memory from their forward
-// to their backward pass, in the order of the passes. One layer at a time is on its way out.
+// Saved tensors of layers, all equal to `layer`, that are in host memory from their forward to
+// their backward pass, in pass order. One layer at a time is being copied out.
 class OffloadedLayers {
  public:
   OffloadedLayers(const StageUnits& units,
@@ -74,10 +74,10 @@ class OffloadedLayers {
     fetched_.resize(touches_.size());
   }
 
-  // The passes begin anew; nothing of those before is left.
+  // Restarts the passes; nothing of the previous iteration is left.
   void BeginIteration() { touch_ = 0; }
 
-  // Behind a forward pass: `saved` goes.
+  // After a forward pass: `saved` leaves the device.
   void Leave(Blocks saved) {
     FreeAll(&leaving_, account_);
     leaving_ = std::move(saved);
@@ -103,7 +103,7 @@ class OffloadedLayers {
   [[nodiscard]] int64_t host_bytes() const { return most_on_host_ * layer_.saved_bytes(); }
 
  private:
-  // A backward pass is that of the chunk's oldest micro-batch.
+  // A backward pass takes the chunk's oldest micro-batch.
   void ReadPasses(const StageUnits& units, const std::vector<ChunkPass>& passes) {
     std::map<std::pair<int64_t, int64_t>, std::deque<uint32_t>> waiting;  // by chunk and place
     uint32_t pieces = 0;
@@ -138,8 +138,8 @@ class OffloadedLayers {
   int64_t most_on_host_ = 0;
 };
 
-// Forward and backward passes of a stage's model chunks, unit by unit. `offloaded`: null where
-// activations stay.
+// Forward and backward passes of a stage's model chunks, unit by unit. `offloaded`: null if
+// activations stay on the device.
 class StagePasses {
  public:
   StagePasses(const StageUnits& units,
@@ -157,9 +157,9 @@ class StagePasses {
         sharded_(sharded),
         account_(account) {}
 
-  // `every_pass`: those as well that repeat others.
+  // `every_pass`: also runs passes that repeat others.
   void Run(const std::vector<ChunkPass>& passes, bool every_pass) {
-    std::vector<int64_t> to_come(in_flight_.size());  // backward passes, by chunk
+    std::vector<int64_t> to_come(in_flight_.size());  // remaining backward passes, by chunk
     for (const ChunkPass& pass : passes) {
       to_come[static_cast<size_t>(pass.chunk)] += pass.forward ? 0 : 1;
     }
@@ -178,7 +178,7 @@ class StagePasses {
   }
 
  private:
-  // Nothing where other than the passes themselves decides what is allocated.
+  // Null if anything other than the passes themselves decides what is allocated.
   [[nodiscard]] std::optional<PassRepeats> PairsOf(const std::vector<ChunkPass>& passes) const {
     const bool alike =
         in_flight_.size() == 1 && offloaded_ == nullptr && sharded_ == nullptr && to_defer_ == 0;
@@ -210,7 +210,7 @@ class StagePasses {
     }
   }
 
-  // PyTorch's own loss, which FSDP is used with, makes what it keeps of the logits last.
+  // PyTorch's own loss, which is used with FSDP, allocates last what it keeps of the logits.
   void ForwardOf(const UnitTensors& unit, bool is_head, Blocks* saved) {
     Blocks temporaries;
     const bool keeps_last = is_head && sharded_ != nullptr && !sharded_->by_unit();
@@ -224,7 +224,7 @@ class StagePasses {
     FreeAll(&temporaries, account_);
   }
 
-  // Of the chunk's oldest micro-batch; `last`: of the iteration.
+  // For the chunk's oldest micro-batch; `last`: the last of the iteration.
   void Backward(int64_t chunk, bool last) {
     BlocksInFlight& in_flight = in_flight_[static_cast<size_t>(chunk)];
     Blocks temporaries;
@@ -274,19 +274,18 @@ class StagePasses {
   const StageUnits& units_;
   std::vector<BlocksInFlight> in_flight_;  // by chunk, oldest micro-batch first
   std::vector<Tensor> of_deferred_head_;
-  int64_t to_defer_;  // backward passes of a head
+  int64_t to_defer_;  // backward passes of a head still to defer
   Blocks deferred_;
   OffloadedLayers* offloaded_;
-  ShardedParameters* sharded_;  // null where parameters are whole
+  ShardedParameters* sharded_;  // null if parameters are not sharded
   MemoryAccount* account_;
 };
 
 // Passes in the order of the schedule: `ahead` forward passes, then one forward and one backward
 // pass in turn; pass k of vpp chunks belongs to chunk k / pp mod vpp, backward passes count from
-// the last chunk (Megatron's interleaved schedule; options.microbatch_group takes the place of pp).
-// What follows a full turn of the chunks, and
-// `deferred_heads` micro-batches, repeats; `to_the_end`: with the backward passes that end an
-// iteration.
+// the last chunk (Megatron's interleaved schedule; options.microbatch_group replaces pp). What
+// follows one full round of the chunks, and `deferred_heads` micro-batches, repeats; `to_the_end`:
+// includes the backward passes that end an iteration.
 std::vector<ChunkPass> PassesOf(const JobSpec& job,
                                 const StageMemoryOptions& options,
                                 int64_t ahead,
@@ -313,15 +312,15 @@ std::vector<ChunkPass> PassesOf(const JobSpec& job,
   return passes;
 }
 
-// In what they keep: what an edit of offloaded layers takes for granted.
+// Whether all layers keep the same tensors, as an edit of offloaded layers assumes.
 bool LayersAlike(const JobSpec& job, const TrainingStyle& style) {
   const bool every_second = job.recompute == graph::Recompute::kSelective &&
                             (style.recompute_parts & graph::kRecomputeEverySecondLayer) != 0;
   return job.model.moe.dense_layers == 0 && job.model.mtp_layers == 0 && !every_second;
 }
 
-// States of a stage; moments that live in host memory are not allocated, but for those that the
-// update has on the device at a time. Returns what the host holds.
+// States of a stage; moments that live in host memory are not allocated, except those that the
+// update has on the device at one time. Returns what the host holds.
 int64_t AllocateStates(const std::vector<StateTensor>& states,
                        const HostTier& host,
                        MemoryAccount* account) {
@@ -361,7 +360,7 @@ void AllocateWorkspaces(const StageMemoryOptions& options, MemoryAccount* accoun
   }
 }
 
-// What one turn holds is freed before the next.
+// What one turn allocates is freed before the next.
 void TakeTurns(const std::vector<std::vector<int64_t>>& turns, MemoryAccount* account) {
   for (const std::vector<int64_t>& turn : turns) {
     Blocks blocks;
@@ -384,8 +383,8 @@ std::vector<ShardedChunk> ShardedChunks(const StageUnits& units, const JobSpec& 
 
 PendingModel PendingModelOf(const graph::ParameterTable& parameters) {
   constexpr double kSeconds = 1e-9;
-  // Of a layer of nanotron, both passes: gathers and scatters of two pairs of products (two
-  // forward, three backward each), and kernels.
+  // Calls of a layer of nanotron in both passes: gathers and scatters of two pairs of products (two
+  // forward, three backward each), and its kernels.
   constexpr double kCallsOfLayer = 10;
   constexpr double kKernelsOfLayer = 70;
   PendingModel pending;
@@ -411,7 +410,7 @@ double MicrobatchesInFlight(const JobSpec& job,
   }
   if (job.parallel.vpp > 1) {
     // Warm-up of Megatron's interleaved schedule, in chunks: 2 (pp - stage - 1) + (vpp - 1) group,
-    // and the one that runs.
+    // plus the one that is running.
     const double of_chunk = group > 0 ? static_cast<double>(group) : pp;
     const double chunks = 2 * (pp - stage - 1) + (job.parallel.vpp - 1) * of_chunk + 1;
     return std::min(microbatches, chunks / job.parallel.vpp);
@@ -444,7 +443,7 @@ Result<StageMemory> PredictStageMemory(const JobSpec& job,
   allocator.expandable_segments |= style.expandable_segments;
   MemoryAccount account(allocator, kDeviceBytes);
   AllocateWorkspaces(options, &account);
-  // PyTorch makes moments in the first step and gradients while it scatters them.
+  // PyTorch allocates moments in the first step, and gradients as it scatters them.
   const bool lazily = IsSharded(job, style) && HasTorchModules(style);
   std::vector<StateTensor> first = states;
   std::vector<StateTensor> of_step;

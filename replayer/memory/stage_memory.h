@@ -2,8 +2,8 @@
 // states (model_states.h) and activations (layer_tensors.h) in the order of the schedule, every one
 // a block of the simulated caching allocator.
 //
-// Each tensor follows from the model's shape and the framework's code; the only fitted numbers say
-// how far nanotron's hosts are ahead of their devices (PendingModel).
+// Each tensor follows from the model's shape and the framework's code; the only fitted numbers are
+// how far nanotron's hosts run ahead of their devices (PendingModel).
 #pragma once
 
 #include <cstdint>
@@ -22,17 +22,17 @@
 
 namespace prism::replayer {
 
-// Micro-batches whose activations a stage holds at most, counted in layers of the whole stage:
-// 1F1B holds pp - stage of them; the interleaved schedule 1 + (pp - 1) / (pp vpp) times as much
-// (Korthikanti et al. 2022, section 4.2.3); GPipe and looped breadth-first all.
-// `group`: micro-batches that go through a chunk before the next one begins, 0: as many as stages
-// (Megatron-Core: --microbatch-group-size-per-virtual-pipeline-stage).
+// The largest number of micro-batches whose activations a stage holds at once, in units of the
+// whole stage's layers: 1F1B holds pp - stage of them; the interleaved schedule 1 + (pp - 1) / (pp
+// vpp) times as much (Korthikanti et al. 2022, section 4.2.3); GPipe and looped breadth-first hold
+// all. `group`: micro-batches that pass through a chunk before the next chunk begins, 0: as many as
+// there are stages (Megatron-Core: --microbatch-group-size-per-virtual-pipeline-stage).
 double MicrobatchesInFlight(const graph::JobSpec& job,
                             const graph::TrainingStyle& style,
                             int32_t stage,
                             int64_t group = 0);
 
-// Activations by the formula alone: saved bytes of a layer times the layers in flight.
+// Activations by the formula only: saved bytes of a layer times the layers in flight.
 int64_t ActivationBytes(const graph::JobSpec& job,
                         const graph::TrainingStyle& style,
                         int32_t stage);
@@ -40,9 +40,9 @@ int64_t ActivationBytes(const graph::JobSpec& job,
 // How far nanotron's hosts run ahead of their devices (nanotron_memory.cc): the memory.*
 // parameters, and the times that decide who is ahead.
 struct PendingModel {
-  int64_t collectives = 0;  // issued and not passed where a host is ahead: what its queue holds
-  double lag_share = 1;     // device time over host time from which on hosts are ahead
-  double host_s = 0;        // host thread: a layer of a pipeline, both passes, one rank
+  int64_t collectives = 0;  // issued but not passed if a host is ahead: the depth of its queue
+  double lag_share = 1;     // ratio of device time to host time from which hosts are ahead
+  double host_s = 0;        // host time of a layer in a pipeline, both passes, one rank
   double host_rank_s = 0;   // what each tensor-parallel rank adds
   double device_flops = 1;  // products of a layer
 };
@@ -50,30 +50,30 @@ struct PendingModel {
 // `parameters` has every key of replayer/cost/parameters.h.
 PendingModel PendingModelOf(const graph::ParameterTable& parameters);
 
-// What lives in host memory (slicer/edit/job_offload.h): the moments of the optimizer, saved
-// tensors of layers from one pass to the other.
+// What lives in host memory (slicer/edit/job_offload.h): the moments of the optimizer, and saved
+// tensors of layers between their passes.
 struct HostTier {
   graph::Offload what = graph::Offload::kNone;
-  int64_t prefetch = 1;               // layers that are copied back ahead
+  int64_t prefetch = 1;               // number of layers copied back in advance
   int64_t moments_at_once_bytes = 0;  // on the device during the update
 };
 
 struct StageMemoryOptions {
   AllocatorConfig allocator;
   int64_t workspace_bytes = graph::kBlasWorkspaceFromHopper;
-  // Workspaces of its own that a library keeps besides, one allocation each (Transformer Engine).
+  // Additional workspaces that a library keeps, one allocation each (Transformer Engine).
   std::vector<int64_t> library_workspaces;
-  // What PyTorch can have: 80 GB less a context and what NCCL takes. Nothing but nanotron's memory
-  // depends on it.
+  // What PyTorch can use: 80 GB minus a context and what NCCL takes. Only nanotron's memory depends
+  // on it.
   int64_t device_bytes = int64_t{72} << 30;
   PendingModel pending;
   HostTier host;
   LayerFacts layers;
-  // Micro-batches whose weight gradient of the head waits for the end of all passes (Megatron-Core:
-  // --defer-embedding-wgrad-compute).
+  // Micro-batches whose weight gradient of the head is deferred to the end of all passes
+  // (Megatron-Core: --defer-embedding-wgrad-compute).
   int64_t deferred_heads = 0;
   int64_t microbatch_group = 0;  // of MicrobatchesInFlight
-  bool every_pass = false;  // those as well that repeat others (replayer/memory/pass_repeats.h)
+  bool every_pass = false;       // even those that repeat others (replayer/memory/pass_repeats.h)
 };
 
 struct StageMemory {

@@ -1,4 +1,4 @@
-// What a pipeline stage goes through in a pass of a model chunk, unit by unit.
+// The units that a pipeline stage executes in a pass of a model chunk, in order.
 #pragma once
 
 #include <array>
@@ -15,8 +15,8 @@
 namespace prism::replayer {
 
 // The units of a stage's model chunks, by chunk and place: the embedding, layers, and after the
-// last of the model those that predict further tokens and a head for each prediction. The job and
-// the style must outlive it.
+// model's last layer those that predict further tokens, with a head for each prediction. The job
+// and the style must outlive it.
 class StageUnits {
  public:
   StageUnits(const graph::JobSpec& job,
@@ -32,19 +32,19 @@ class StageUnits {
   // WholeGradientsOfStage.
   [[nodiscard]] const std::vector<Tensor>& whole_gradients() const { return whole_gradients_; }
 
-  // Parameters of the chunk: its layers', those of the embedding, and all others at the end.
+  // Parameters of the chunk: those of its layers, of the embedding, and all others at the end.
   [[nodiscard]] ShardedChunk Sharded(int64_t chunk) const;
 
  private:
-  // Layers of a chunk are alike in what they keep where both are of a mixture, of even number, and
-  // the last, of which nothing is offloaded: its backward pass may be next (Megatron-Core:
-  // core/pipeline_parallel/fine_grained_activation_offload.py).
+  // Two layers of a chunk keep the same tensors if they agree on three things: having experts,
+  // having an even number, and being the last. Nothing of the last is offloaded, since its backward
+  // pass may be next (Megatron-Core: core/pipeline_parallel/fine_grained_activation_offload.py).
   [[nodiscard]] size_t KindOf(const graph::LayerRange& layers, int64_t layer) const;
   [[nodiscard]] int64_t LayersOf(int64_t chunk) const;
   [[nodiscard]] bool HasEmbedding(int64_t chunk) const { return stage_ == 0 && chunk == 0; }
   [[nodiscard]] bool EndsModel(int64_t chunk) const;
 
-  // Of the unit at a place, in layers of the chunk: before the first where it is the embedding.
+  // The layer index of the unit at a place within the chunk: before the first for the embedding.
   [[nodiscard]] int64_t LayerAt(int64_t chunk, int64_t place) const {
     return place - (HasEmbedding(chunk) ? 1 : 0);
   }

@@ -18,15 +18,15 @@ int64_t Replicas(const JobSpec& job) {
   return int64_t{job.parallel.dp} * job.parallel.cp;
 }
 
-// In forward order: embedding, layers, head. Where a tied weight is that of embedding and head, the
-// first unit has both.
+// In forward order: embedding, layers, head. If embedding and head share a tied weight, the first
+// unit has both.
 std::vector<StageParameters> UnitsOfChunk(const JobSpec& job,
                                           graph::LayerRange layers,
                                           int64_t chunk) {
   const int64_t last = int64_t{job.parallel.pp} * job.parallel.vpp - 1;
   const graph::LayerRange none = {layers.begin, layers.begin};
   const bool is_one = chunk == 0 && last == 0;
-  JobSpec ends = job;  // embedding and head are chunks of their own
+  JobSpec ends = job;  // embedding and head are separate chunks
   ends.parallel.pp = 2;
   ends.parallel.vpp = 1;
   std::vector<StageParameters> units;
@@ -56,7 +56,7 @@ int64_t ShardOf(const StageParameters& unit, const JobSpec& job) {
   return elements;
 }
 
-// Of the whole values of a unit, by kind.
+// Bytes of the unsharded values of a unit, by kind.
 std::vector<int64_t> WholeBytes(const StageParameters& unit, const JobSpec& job) {
   std::vector<int64_t> bytes;
   for (const StageParameters::Kind& kind : unit.kinds) {

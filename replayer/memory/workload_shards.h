@@ -12,12 +12,12 @@
 
 namespace prism::replayer {
 
-// Whether this is such a job, with replicas to share parameters out among.
+// Whether this is such a job, with replicas to distribute parameters over.
 bool ShardsByUnit(const graph::JobSpec& job, const graph::TrainingStyle& style);
 
-// A shard of the values a unit, each made beside the whole unit; gradients of a kind of all units;
-// the step count; of every piece of a shard a master copy and two moments, those with weight decay
-// first; what each piece counts in the gradient norm.
+// In order: a shard of the values per unit, each made while the whole unit is present; gradients,
+// one tensor per kind over all units; the step count; for every piece of a shard a master copy and
+// two moments, those with weight decay first; each piece's weight in the gradient norm.
 std::vector<StateTensor> WorkloadShardStates(const graph::JobSpec& job,
                                              const graph::TrainingStyle& style,
                                              int32_t stage);
