@@ -11,8 +11,8 @@ namespace prism::replayer {
 namespace {
 
 // "...flash_fwd_kernel<Flash_fwd_kernel_traits<..., Flash_kernel_traits<...> >, DROPOUT, CAUSAL,
-// ...>(...)", the backward's likewise; "...flash_fwd_splitkv_kernel<..., CAUSAL, ...>(...)".
-// Nothing of other kernels.
+// ...>(...)", the same for backward; "...flash_fwd_splitkv_kernel<..., CAUSAL, ...>(...)". Null for
+// other kernels.
 std::optional<bool> NamesCausal(std::string_view kernel) {
   constexpr std::string_view kTraitsEnd = "> >, ";
   const size_t traits = kernel.find("Flash_");
@@ -27,7 +27,7 @@ std::optional<bool> NamesCausal(std::string_view kernel) {
   return !flags.starts_with("false, false,") && !flags.starts_with("true, false,");
 }
 
-// How many sequences are packed: first tokens of each, and the end of the last.
+// The number of packed sequences: the list has the first token of each, and the end of the last.
 std::optional<int64_t> PackedSequences(const graph::KernelSignature& signature) {
   const auto found = std::find_if(signature.inputs.begin(), signature.inputs.end(),
                                   [](const graph::TensorShape& input) {

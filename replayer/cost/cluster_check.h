@@ -1,5 +1,5 @@
-// Whether a cluster can be computed with. One from a file may come from anywhere, and cost models
-// rely on what presets are checked for.
+// Whether cost models can use a cluster. One read from a file may come from anywhere, and cost
+// models rely on what is checked for presets.
 #pragma once
 
 #include "graph/base/status.h"
@@ -11,7 +11,7 @@ namespace prism::replayer {
 // kBadFile with the first of its faults (parameters.h).
 Status CheckCluster(const graph::ClusterSpec& cluster);
 
-// The same of a graph's, whose file an older version may have written.
+// The same for the cluster of a graph, whose file an older version may have written.
 Status RefuseUncosted(const graph::LoadedGraph& loaded);
 
 }  // namespace prism::replayer

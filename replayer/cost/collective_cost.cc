@@ -12,33 +12,33 @@ namespace {
 
 using graph::CollectiveKind;
 
-// Bandwidth of a GPU's NVLinks as NCCL's topology search counts it, over nominal: 20, 20, 20.6 and
-// 40.1 GB/s a link of 25, 25, 25 and 50 (NCCL 2.30.7 src/graph/topo.h).
+// Bandwidth of a GPU's NVLinks as NCCL's topology search counts it, relative to nominal: 20, 20,
+// 20.6 and 40.1 GB/s per link of 25, 25, 25 and 50 (NCCL 2.30.7 src/graph/topo.h).
 constexpr std::array<double, 4> kSearchedNvlink = {0.8, 0.8, 0.824, 0.802};
-// Likewise a NIC: 12 GB/s for each 100 Gb/s.
+// The same for a NIC: 12 GB/s per 100 Gb/s.
 constexpr double kSearchedNic = 0.96;
 
 constexpr double kLinksOfV100 = 6;
-// Edge-disjoint NVLink rings through the first n GPUs of a hybrid cube mesh (DGX-1V): two
-// quads with 1, 1, 2 links between their members and two links to the twin in the other quad. The
+// Edge-disjoint NVLink rings through the first n GPUs of a hybrid cube mesh (DGX-1V): two quads
+// with 1, 1, 2 links between their members and two links to the counterpart in the other quad. The
 // fifth GPU has no second NVLink neighbour, so its two rings pass one hop through GPU 0 twice, at
-// 18 instead of 22 GB/s. Four rings in a quad share their double links and lose a twentieth.
+// 18 instead of 22 GB/s. Four rings in a quad share their double links and lose 5%.
 constexpr std::array<double, 9> kCubeMeshRings = {1, 1, 1, 2, 3.8, 1.65, 2, 3.8, 6};
 
 // Half of the ramp is reached at this size: chunks stop growing somewhat above it (published sweeps
 // of NVLSTree on 32 to 8,192 H100).
 constexpr double kRampHalf = 7 * (1 << 20U);  // bytes
 
-// NVLS inside a node as published curves on H100, H200 and B200 have it, by architecture (the tuner
-// has 25 us). Through a switch it takes this much longer for each doubling of the message beyond a
-// size, and a ring with Simple likewise (curves of 2 to 8 A100 up to 1 GiB).
+// NVLS inside a node by published curves on H100, H200 and B200, by architecture (the tuner has 25
+// us). Through a switch it takes this much longer per doubling of the message beyond a size, as
+// does a ring with Simple (curves of 2 to 8 A100 up to 1 GiB).
 constexpr std::array<double, 4> kNvlsLatency = {0, 0, 14e-6, 35e-6};
 constexpr double kNvlsRamp = 11e-6;
 constexpr double kNvlsRampUnit = 1 << 20U;  // bytes
 constexpr double kRingRamp = 15e-6;
 constexpr double kRingRampUnit = 16 << 20U;  // bytes
 
-// LL128 carries 120 bytes of data in each 128. A ring stays below this bandwidth with it, by
+// LL128 carries 120 bytes of data in each 128. With it a ring stays below this bandwidth, by
 // architecture, and on Volta a step takes this much longer than in the tuner (published curves of 4
 // to 8 V100 from 1 to 8 MiB, of A100 up to 16 MiB; none of later GPUs).
 constexpr double kLl128Payload = 120.0 / 128;
@@ -47,14 +47,14 @@ constexpr double kLl128StepOfVolta = 0.8e-6;
 
 // The 640 threads of a channel move 60 bytes each at a time with LL128, and before 2.20 curves of 3
 // to 8 A100 are flat up to about 4 MiB, as if no channel got less: small messages leave channels
-// idle. Rate of a channel, and what a step takes less than in the tuner's rings (a tree's).
+// idle. Rate of a channel, and how much shorter a step is than in the tuner's rings (a tree's).
 constexpr double kLl128Pass = 640 * 60;                     // bytes
 constexpr double kLl128ChannelOfAmpere = 14e9;              // byte/s
 constexpr double kLl128StepOfAmpere = (1.9 - 1.25) * 1e-6;  // seconds
 constexpr int32_t kFinerChunks = 220;                       // NcclFabric::release
 
-// What a step of LL takes longer for each doubling of the message from `unit` bytes up to `last`
-// (published curves of 4 to 8 A100 from 32 KiB to 1 MiB, of 8 H100 from 8 B on).
+// How much longer a step of LL takes for each doubling of the message from `unit` bytes up to
+// `last` (published curves of 4 to 8 A100 from 32 KiB to 1 MiB, of 8 H100 from 8 B on).
 struct LlRamp {
   double seconds;
   double unit;
@@ -64,8 +64,8 @@ constexpr std::array<LlRamp, 4> kLlRamp = {
     {{0.35e-6, 65536, 1e9}, {0.35e-6, 65536, 1e9}, {0.032e-6, 64, 4096}, {0.032e-6, 64, 4096}}};
 
 // Above about this size a message leaves the network's inline path, and what the network adds to a
-// step grows by half (published curves over EFA; InfiniBand adds nothing to begin with). For Simple
-// the tuner already counts it twice.
+// step grows by half (published curves over EFA; InfiniBand adds nothing anyway). For Simple the
+// tuner already counts it twice.
 constexpr double kInlineBytes = 20 << 10U;
 
 // Seconds that a channel takes for a peer in another node: a step of LL over the network in NCCL's
@@ -139,16 +139,16 @@ CollectiveCost::CollectiveCost(const graph::ClusterSpec& cluster)
 
 // Bytes per second between the nodes of a communicator. The GPUs of a node share its NICs, and all
 // of them communicate at the same time (each tp rank has its own dp group), so a communicator gets
-// the NICs in proportion to the GPUs it holds. Where nodes differ the one with fewest holds up the
-// rest: as many bytes pass each.
+// the NICs in proportion to the GPUs it holds. If nodes differ, the one with the fewest delays the
+// rest: each carries as many bytes.
 double CollectiveCost::NetworkBandwidth(const CommTopology& topology) const {
   double nics = topology.fewest_per_node() * nics_per_node_ / gpus_per_node_;
   double doublings = std::log2(static_cast<double>(topology.nodes));
   return nic_ * nic_efficiency_ * nics * std::pow(1 + loss_per_doubling_, -doublings);
 }
 
-// Likewise for rings and trees, which enter and leave a node by the same NIC: where no two of their
-// GPUs are below one PCIe switch, one of the two ends is across the host from it.
+// The same for rings and trees, which enter and leave a node by the same NIC: if no two of their
+// GPUs are below one PCIe switch, one of the two ends must cross the host to reach it.
 double CollectiveCost::PassingBandwidth(const CommTopology& topology) const {
   constexpr int32_t kGpusOfSwitch = 2;
   const int32_t ranks = topology.fewest_per_node();
@@ -156,7 +156,7 @@ double CollectiveCost::PassingBandwidth(const CommTopology& topology) const {
   return NetworkBandwidth(topology) * (crosses ? crossed_nic_factor_ : 1);
 }
 
-// What a ring inside a node gets of the links of one GPU.
+// The bandwidth that a ring inside a node gets from the links of one GPU.
 double CollectiveCost::LinkBandwidth(const CommTopology& topology) const {
   double links = nvlink_ > 0 ? nvlink_ : pcie_;
   if (cube_mesh_) {
@@ -190,7 +190,7 @@ NcclFabric CollectiveCost::FabricOf(const CommTopology& topology) const {
   return fabric;
 }
 
-// What a protocol leaves of a ring's bandwidth.
+// A ring's bandwidth under a protocol.
 double CollectiveCost::RingBandwidth(double bandwidth,
                                      const CommTopology& topology,
                                      NcclProtocol protocol) const {
@@ -230,8 +230,8 @@ double CollectiveCost::PassesSeconds(const graph::CollectiveShape& shape,
   return RingSteps(shape.kind, topology.size) * passes * kLl128Pass / kLl128ChannelOfAmpere;
 }
 
-// The links of a GPU, with its own pass over the data, and the NICs of its node work at the same
-// time: the slower of the two counts.
+// The links of a GPU, including its own pass over the data, and the NICs of its node work at the
+// same time: the slower of the two decides.
 double CollectiveCost::RingTrafficSeconds(const graph::CollectiveShape& shape,
                                           const CommTopology& topology,
                                           NcclProtocol protocol) const {
@@ -291,8 +291,8 @@ double CollectiveCost::TrafficSeconds(const graph::CollectiveShape& shape,
   const auto bytes = static_cast<double>(shape.bytes);
   const bool all_reduce = shape.kind == CollectiveKind::kAllReduce;
   const double local = topology.ranks_per_node;
-  // The switch gathers a GPU's share from all and spreads its result to all: bytes for the others,
-  // one share for itself. All_gather and reduce_scatter do one of the two.
+  // The switch gathers a GPU's share from all and distributes its result to all: bytes for the
+  // others, one share for itself. All_gather and reduce_scatter do one of the two.
   double switched = bytes * (all_reduce ? 1 + 1 / local : 1) / (nvlink_ * nvls_efficiency_);
   switch (choice.algorithm) {
     case NcclAlgorithm::kRing:
@@ -311,9 +311,9 @@ double CollectiveCost::TrafficSeconds(const graph::CollectiveShape& shape,
   return 0;
 }
 
-// What a first chunk needs to get through. The ring's constants are for all its steps one after
-// the other; how far a larger chunk delays the rest depends on one way across the nodes, for which
-// the tree's constants stand.
+// The time of a first chunk. The ring's constants are for all its steps in sequence; how much a
+// larger chunk delays the rest depends on one path across the nodes, which the tree's constants
+// represent.
 double CollectiveCost::LatencySeconds(const graph::CollectiveShape& shape,
                                       const CommTopology& topology,
                                       NcclChoice choice) const {
@@ -323,7 +323,7 @@ double CollectiveCost::LatencySeconds(const graph::CollectiveShape& shape,
            kNvlsRamp * std::log2(1 + bytes / kNvlsRampUnit);
   }
   NcclFabric fabric = FabricOf(topology);
-  fabric.release = kNewestNccl;  // what steps take does not depend on what decides
+  fabric.release = kNewestNccl;  // step times do not depend on the release that decides
   if (choice.protocol != NcclProtocol::kSimple) {
     fabric.hop_seconds *= 1 + bytes / (bytes + kInlineBytes) / 2;
   }
@@ -356,9 +356,9 @@ double CollectiveCost::LatencySeconds(const graph::CollectiveShape& shape,
   return first + ramp_ * ramped * growth / (1 + growth);
 }
 
-// What messages of a ring cost beyond their bytes. Over two nodes each step of the ring waits for
+// The cost of a ring's messages beyond their bytes. Over two nodes each step of the ring waits for
 // the one before; over more, steps overlap: in published runs on 2 to 64 nodes a doubling of the
-// nodes adds as much as the first node does, whatever the ranks on each.
+// nodes adds as much as the first node does, at any number of ranks on each.
 double CollectiveCost::MessageSeconds(CollectiveKind kind, const CommTopology& topology) const {
   const double rounds = RingSteps(kind, topology.size) / (topology.size - 1.0);
   return message_ * rounds * gpus_per_node_ * (1 + std::log2(topology.nodes));
@@ -401,8 +401,8 @@ NetworkShare CollectiveCost::ShareOfPeer(int64_t bytes) const {
   return {static_cast<double>(bytes) / bandwidth, p2p_base_ + hop_};
 }
 
-// Every rank of the node sends at once and they share its NICs. Peers of the own node do not
-// relieve them: the rounds that they take leave the network idle (vendor's peaks of 32 GPUs).
+// All ranks of the node send at once and share its NICs. Peers in the same node do not relieve
+// them: the rounds they take leave the network idle (vendor's peaks of 32 GPUs).
 double CollectiveCost::AllToAllNetworkSeconds(const graph::CollectiveShape& shape,
                                               const CommTopology& topology) const {
   const double n = topology.size;
@@ -410,8 +410,8 @@ double CollectiveCost::AllToAllNetworkSeconds(const graph::CollectiveShape& shap
          (NetworkBandwidth(topology) / topology.fewest_per_node());
 }
 
-// A channel sends to its peers in other nodes one after the other; the first is within the base
-// latency.
+// A channel sends to its peers in other nodes one after the other; the first is included in the
+// base latency.
 double CollectiveCost::PeerRoundsSeconds(double peers) const {
   return std::max(0.0, peers - channels_) / channels_ * kPeerRound;
 }
@@ -457,7 +457,7 @@ DurationNs CollectiveCost::PeerTransfer(int64_t bytes, bool same_node) const {
 std::vector<DurationNs> CollectiveCost::PeerTransfers(std::span<const PeerLoad> group) const {
   using Reach = PeerLoad::Reach;
   std::vector<DurationNs> durations(group.size());
-  // Longest first: the transfers before one have at least its bytes, those after it at most.
+  // Longest first: those before a transfer have at least its bytes, those after it at most.
   std::vector<uint32_t> order(group.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),

@@ -1,16 +1,16 @@
 // How long a collective or a send takes once all its members are there.
 //
-// NCCL's tuner chooses algorithm and protocol (replayer/cost/nccl_tuner.h); what that choice takes
-// is another question and is answered here with few physical parameters of the cluster
+// NCCL's tuner chooses algorithm and protocol (replayer/cost/nccl_tuner.h); how long that choice
+// takes is a separate question, answered here with a few physical parameters of the cluster
 // (replayer/cost/parameters.h):
 //
 //   launch + latency · (1 + ramp · x / (1 + x)) + traffic / bandwidth, x = (bytes / 7 MiB)^1.5
 //
 // latency: NCCL's constants for the hops of that algorithm plus the cluster's own network latency.
-// ramp: a hop of a larger message passes on larger chunks, up to a limit, so that filling the
-// pipeline takes longer; through a node's switch, with Simple, by the logarithm of the size.
-// traffic / bandwidth: of the resource that is busy longest, a GPU's links
-// or a node's NICs, in the direction with more bytes.
+// ramp: a hop of a larger message forwards larger chunks, up to a limit, so filling the pipeline
+// takes longer; through a node's switch, with Simple, this grows with the logarithm of the size.
+// traffic / bandwidth: for the resource that is busy longest, a GPU's links or a node's NICs, in
+// the direction with more bytes.
 #pragma once
 
 #include <cstdint>
@@ -26,14 +26,14 @@
 
 namespace prism::replayer {
 
-// What the cost of a communicator depends on. Ranks fill nodes in order, gpus_per_node a node.
+// What the cost of a communicator depends on. Ranks fill nodes in order, gpus_per_node per node.
 struct CommTopology {
   int32_t size = 1;            // ranks
   int32_t nodes = 1;           // nodes spanned
   int32_t ranks_per_node = 1;  // on the fullest node
   double slow_factor = 1;      // of the slowest link of its ring (perturbation)
-  std::optional<NcclAlgorithm> algorithm = std::nullopt;  // as NCCL_ALGO; nothing: NCCL chooses
-  int32_t missing = 0;     // ranks that the emptiest node has fewer than the fullest
+  std::optional<NcclAlgorithm> algorithm = std::nullopt;  // as NCCL_ALGO; null: NCCL chooses
+  int32_t missing = 0;     // ranks that the emptiest node lacks against the fullest
   double pair_factor = 1;  // as slow_factor, of the slowest link between any two of its nodes
 
   [[nodiscard]] int32_t fewest_per_node() const { return ranks_per_node - missing; }
@@ -41,8 +41,8 @@ struct CommTopology {
   auto operator<=>(const CommTopology&) const = default;
 };
 
-// By how much the slowest link is slowed that the collective crosses: those of the ring, which
-// stand for those of trees as well; where every rank sends to every other, all of them.
+// The factor by which the slowest link that the collective crosses is slowed: among those of the
+// ring, which represent those of trees as well; among all links if every rank sends to every other.
 double SlowFactor(graph::CollectiveKind kind, const CommTopology& topology);
 
 CommTopology TopologyOf(std::span<const uint32_t> members, int32_t gpus_per_node);
@@ -57,15 +57,15 @@ struct PeerLoad {
   bool operator==(const PeerLoad&) const = default;
 };
 
-// Which part of a transfer depends on who else uses the network. It takes at least `fixed` and, of
-// bytes that the NICs carry, `network`; where links inside nodes are slower than NICs, longer.
+// Which part of a transfer depends on who else uses the network. It takes at least `fixed` plus
+// `network`, for the bytes that the NICs carry; longer if links inside nodes are slower than NICs.
 struct NetworkShare {
   double network = 0;  // seconds, when nobody else uses the network; 0 inside a node
   double fixed = 0;    // seconds: launch and latency
 };
 
-// Bytes over each link of a ring of that many ranks; a pipelined chain (broadcast, reduce) moves
-// every byte once over each.
+// Bytes over each link of a ring of `size` ranks; a pipelined chain (broadcast, reduce) moves every
+// byte once over each.
 double RingTraffic(const graph::CollectiveShape& shape, int32_t size);
 
 class CollectiveCost {
@@ -80,31 +80,31 @@ class CollectiveCost {
   [[nodiscard]] DurationNs PeerTransfer(int64_t bytes, bool same_node) const;
 
   // How long each transfer of a group takes at this end; the end that takes longer counts. Those of
-  // one direction share the rank's link evenly while they are under way, so that one of b bytes
-  // waits for min(b, b') of each other, as in AllToAllSeconds: for the network, of all of them;
+  // one direction share the rank's link evenly while in progress, so a transfer of b bytes waits
+  // for min(b, b') of each other one, as in AllToAllSeconds: over the network, of all transfers;
   // inside a node, of those that stay there.
   [[nodiscard]] std::vector<DurationNs> PeerTransfers(std::span<const PeerLoad> group) const;
 
-  // What the network between nodes has to do with it; both sum to no more than the time above.
+  // The share of the network between nodes; the sum of its fields is at most the time above.
   [[nodiscard]] NetworkShare ShareOf(const graph::CollectiveShape& shape,
                                      const CommTopology& topology) const;
   [[nodiscard]] NetworkShare ShareOfPeer(int64_t bytes) const;  // between nodes
 
-  // Bandwidth of one NIC that is used to the full, byte/s.
+  // Bandwidth of one fully used NIC, byte/s.
   [[nodiscard]] double NicBandwidth() const { return nic_ * nic_efficiency_; }
   [[nodiscard]] double nics_per_node() const { return nics_per_node_; }
 
-  // Whether a send of that size returns without its receiver.
+  // Whether a send of that size returns without waiting for its receiver.
   [[nodiscard]] bool IsEager(int64_t bytes) const { return bytes < eager_bytes_; }
 
-  // What the tuner takes; nothing for kinds that NCCL makes of sends and receives.
-  // `only` as in nccl_tuner.h.
+  // The tuner's choice; null for kinds that NCCL implements as sends and receives. `only` as in
+  // nccl_tuner.h.
   [[nodiscard]] std::optional<NcclChoice> Choose(
       const graph::CollectiveShape& shape,
       const CommTopology& topology,
       std::optional<NcclAlgorithm> only = std::nullopt) const;
 
-  // Seconds of one choice, as if it had been forced. Slow links are not applied.
+  // Seconds that one choice takes, as if it had been forced. Slow links are not applied.
   [[nodiscard]] double Seconds(const graph::CollectiveShape& shape,
                                const CommTopology& topology,
                                NcclChoice choice) const;

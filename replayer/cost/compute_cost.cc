@@ -41,10 +41,9 @@ ComputeCost::ComputeCost(const graph::ClusterSpec& cluster) : measured_(cluster.
   gap_ns_ = static_cast<DurationNs>(table.Value("gpu.kernel_gap_ns"));
 }
 
-// What the matrix units do in a second at large size. fp32 products run outside of them unless the
-// library was allowed tf32, which its kernel's name then says (torch's default is not to). Four
-// bits have no element type of their own: the name of an 8-bit product says that it is one of 4
-// bits.
+// FLOP/s of the matrix units at large sizes. fp32 products run outside of them unless the library
+// was allowed tf32 (not torch's default), as its kernel's name then says. There is no 4-bit element
+// type: the name of an 8-bit product says if it is one of 4 bits.
 double ComputeCost::MatmulFlops(graph::DataType type, std::string_view name) const {
   switch (type) {
     case graph::DataType::kFloat8:
@@ -63,10 +62,10 @@ double ComputeCost::MatmulFlops(graph::DataType type, std::string_view name) con
   }
 }
 
-// Matrix units load rows in units of 16 bytes. Where the contiguous dimension of an operand is not
-// a multiple of that, a batched product leaves them for slower kernels (about 11 times on A100 in
-// fp16: attention with a head dimension that is not a multiple of 8). A plain product has kernels
-// for it and loses less: kPlainShare of the same.
+// Matrix units load rows in units of 16 bytes. If the contiguous dimension of an operand is not a
+// multiple of that, a batched product falls back to slower kernels (about 11 times on A100 in fp16:
+// attention with a head dimension that is not a multiple of 8). A plain product has kernels for
+// this and loses less: kPlainShare of it.
 double ComputeCost::MisalignedFactor(const graph::MatmulShape& shape) const {
   constexpr double kPlainShare = 0.15;
   const int64_t bytes = graph::DataTypeBytes(shape.input);
@@ -83,10 +82,10 @@ double ComputeCost::MisalignedFactor(const graph::MatmulShape& shape) const {
                          : 1 + kPlainShare * (matmul_misaligned_factor_ - 1);
 }
 
-// Tiles are dealt to the SMs in waves. A product that fills only part of its last wave, or whose
-// edges fill only part of their tiles, still takes whole waves of whole tiles. Filling and draining
-// a tile takes as long as half_k steps of its inner loop. Splitting k makes more tiles and costs a
-// pass over partial sums in fp32.
+// Tiles are distributed over the SMs in waves. A product that fills only part of its last wave, or
+// whose edges fill only part of their tiles, still takes whole waves of whole tiles. Filling and
+// draining a tile takes as long as half_k steps of its inner loop. Splitting k makes more tiles and
+// costs a pass over partial sums in fp32.
 double ComputeCost::TiledSeconds(const graph::MatmulShape& shape,
                                  const Tiling& tiling,
                                  double flops_per_s) const {
@@ -96,16 +95,16 @@ double ComputeCost::TiledSeconds(const graph::MatmulShape& shape,
   const double k = static_cast<double>(shape.k) / tiling.splits;
   const double tiles = std::ceil(m / tiling.m) * std::ceil(n / tiling.n) * batch * tiling.splits;
   const double work = std::ceil(tiles / sm_count_) * sm_count_ * tiling.m * tiling.n;
-  // Filling takes as long whatever does the products.
+  // Filling takes the same time, whichever units compute the products.
   const double fill =
       matmul_half_k_ * std::min(1.0, flops_per_s / (peak_bf16_ * matmul_efficiency_));
   const double seconds = 2 * work * (k + fill) / (flops_per_s * tiling.efficiency);
   return tiling.splits > 1 ? seconds + BytesSeconds(8 * m * n * batch * tiling.splits) : seconds;
 }
 
-// The best of the ways that cuBLAS has: its largest tile, a half and a quarter of it, each either
-// way round, with k whole or split. Smaller tiles load more bytes for each flop. Without the bytes
-// of its operands.
+// The best of cuBLAS's options: its largest tile, a half and a quarter of it, each in both
+// orientations, with k whole or split. Smaller tiles load more bytes per flop. Does not include the
+// bytes of the operands.
 double ComputeCost::ProductSeconds(const graph::MatmulShape& shape, std::string_view name) const {
   struct Size {
     double rows;
@@ -145,14 +144,14 @@ double ComputeCost::MatmulSeconds(const graph::MatmulShape& shape, std::string_v
   return std::max(ProductSeconds(shape, name) * MisalignedFactor(shape), BytesSeconds(bytes));
 }
 
-// As efficient as a plain product of that shape (assumed: no published runs of convolutions are
-// held against it). fp32 goes through matrix units as tf32, which torch lets cuDNN do by default.
+// As efficient as a plain product of that shape (assumed: not compared with published runs of
+// convolutions). fp32 goes through matrix units as tf32, which torch lets cuDNN do by default.
 double ComputeCost::ConvolutionSeconds(const Convolution& convolution) const {
   const double moved = BytesSeconds(convolution.bytes);
   return convolution.narrow ? moved : std::max(moved, ProductSeconds(convolution.product, "tf32"));
 }
 
-// Short sequences and narrow heads spend more of their time outside of the matrix units, and fewer
+// Short sequences and narrow heads spend more of their time outside the matrix units, and fewer
 // blocks of 128 queries than SMs leave SMs idle.
 double ComputeCost::AttentionSeconds(const AttentionShape& shape,
                                      AttentionGeneration generation) const {
@@ -230,7 +229,7 @@ std::vector<KernelCost> CostSignatures(const graph::Graph& graph) {
 
 namespace {
 
-// What one iteration of a role's program adds to the report, for `ranks` ranks.
+// Adds one iteration of a role's program to the report, for `ranks` ranks.
 class CostTally {
  public:
   explicit CostTally(const graph::Graph& graph)

@@ -1,11 +1,11 @@
 // How long kernels take on an idle GPU: per signature, never per op.
 //
 // Matrix products and convolutions by a roofline with tiles, waves and split-K, attention by its
-// FLOPs, everything else by the bytes that its framework op must move, at least the launch floor.
-// What no rule knows is costed by the bytes of its inputs and counted, so that the report can say
-// what share of the time rests on which rule. A measured time (replayer/cost/measured_kernels.h)
-// goes before all. At most twelve parameters a GPU type are fitted; the rest is its data sheet
-// (replayer/cost/parameters.h).
+// FLOPs, everything else by the bytes that its framework op must move, with the launch floor as a
+// minimum. Kernels that no rule covers are costed by the bytes of their inputs and counted, so that
+// the report can say which share of the time rests on which rule. A measured time
+// (replayer/cost/measured_kernels.h) takes precedence over all. At most twelve parameters per GPU
+// type are fitted; the rest comes from its data sheet (replayer/cost/parameters.h).
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@
 
 namespace prism::replayer {
 
-// How many ops of one iteration over all ranks, and how much of their time, one rule decided.
+// How many ops of one iteration, over all ranks, one rule decided, and how much of their time.
 struct CostRule {
   // "measured", "matmul", "convolution", "attention", "memory", "foreach", "default", "fixed",
   // "copy"
@@ -32,7 +32,7 @@ struct CostRule {
   std::string example;  // framework op and kernel of the costliest signature under "default"
 };
 
-// Ordered by rule. Only rules that were used.
+// Ordered by rule; only rules that were used.
 using CostReport = std::vector<CostRule>;
 
 // One signature's cost and the rule that gave it.
@@ -54,8 +54,8 @@ class ComputeCost {
   [[nodiscard]] DurationNs Memset(int64_t bytes) const;
 
  private:
-  // One way for cuBLAS to cut a product: tiles of m × n, each over a 1/splits of k, and what such
-  // tiles reach of the efficiency of the largest.
+  // One way for cuBLAS to tile a product: tiles of m × n, each over 1/splits of k, and the
+  // efficiency of such tiles relative to the largest.
   struct Tiling {
     double m = 1;
     double n = 1;

@@ -19,7 +19,7 @@ bool AlwaysStalls(const graph::ClusterSpec& cluster, const graph::ParallelSizes&
          sizes.tp / node >= table.Value("net.stall_group_nodes");
 }
 
-// What is added to a call of a collective, and to a message.
+// Time added to each call of a collective, and to each message.
 struct Congestion {
   double call_ns = 0;
   double stall_ns = 0;

@@ -7,10 +7,10 @@
 namespace prism::replayer {
 namespace {
 
-// Matrix units take eight elements of 16 bits at once; a group of fewer channels leaves them.
+// Matrix units take eight elements of 16 bits at once; a group of fewer channels does not use them.
 constexpr int64_t kFewestChannels = 8;
 
-// Places of a tensor [batch or channels, channels, extent...].
+// Positions of a tensor [batch or channels, channels, extent...].
 int64_t Places(const graph::TensorShape& tensor) {
   return std::accumulate(tensor.dims.begin() + 2, tensor.dims.end(), int64_t{1},
                          std::multiplies<>());

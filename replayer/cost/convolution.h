@@ -1,6 +1,6 @@
-// A convolution as a product of matrices: outputs at all places by channels, over the channels and
-// places that a filter sees. cuDNN's kernels compute it so without storing the operands (implicit
-// product), so that bytes are those of the tensors.
+// A convolution as a product of matrices: outputs at all positions by channels, over the channels
+// and positions that a filter covers. cuDNN's kernels compute it this way without storing the
+// operands (implicit product), so the bytes are those of the tensors.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@
 namespace prism::replayer {
 
 struct Convolution {
-  graph::MatmulShape product;  // `batch` times, once a group
+  graph::MatmulShape product;  // `batch` times, once per group
   double bytes = 0;            // of input, weight and output, each once
-  bool narrow = false;         // too few channels a group for matrix units (depthwise)
+  bool narrow = false;         // too few channels per group for matrix units (depthwise)
 };
 
-// Of an op "cudnn::convolution...", whose inputs are input, weight and output or their gradients
-// (shim/cuda/dnn_operation.h); nothing for other ops and for shapes that do not fit each other.
+// For an op "cudnn::convolution...", whose inputs are input, weight and output or their gradients
+// (shim/cuda/dnn_operation.h); null for other ops and for shapes that do not fit together.
 std::optional<Convolution> FindConvolution(const KernelView& view);
 
 }  // namespace prism::replayer

@@ -8,8 +8,8 @@
 namespace prism::replayer {
 namespace {
 
-// What each of that many groups has of a dimension that they divide, on average. Tokens are routed:
-// where the mean is no multiple of what matrix units load at once, rows in memory still are.
+// The average share that each of `groups` groups has of a dimension that they divide. Tokens are
+// routed: even if the mean is not a multiple of what matrix units load at once, rows in memory are.
 int64_t ShareOf(int64_t whole, int64_t groups) {
   constexpr int64_t kUnit = 16;  // bytes, of the smallest type
   return RoundUp(DivideUp(whole, groups), kUnit);

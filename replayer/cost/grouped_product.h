@@ -1,5 +1,5 @@
 // A product of matrices for each group of rows or columns, as experts have them: torch's grouped
-// products, which no library call tells the shape of.
+// products, whose shape no library call reveals.
 #pragma once
 
 #include <optional>
@@ -9,9 +9,9 @@
 
 namespace prism::replayer {
 
-// Of aten::_grouped_mm and aten::_scaled_grouped_mm, `batch` times, once a group. Groups count as
-// equally large, because the list of their ends has no known values. Nothing for other ops and for
-// the small kernel that prepares one.
+// For aten::_grouped_mm and aten::_scaled_grouped_mm, `batch` times, once per group. Groups are
+// assumed to be equally large, because the values in the list of their ends are not known. Null for
+// other ops and for the small kernel that prepares one.
 std::optional<graph::MatmulShape> FindGroupedProduct(const KernelView& view);
 
 }  // namespace prism::replayer

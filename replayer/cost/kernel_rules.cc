@@ -14,7 +14,7 @@ struct OpRule {
   double writes;
 };
 
-// An op that makes its output without reading (fill) has 0 reads; a reduction writes next to
+// An op that writes its output without reading (fill) has 0 reads; a reduction writes next to
 // nothing; copy_ has its destination among its inputs, so reading all inputs once counts both.
 constexpr auto kOpRules = std::to_array<OpRule>({
     {"_foreach_norm", 1, 0},
@@ -125,15 +125,15 @@ InputBytes BytesOfInputs(const graph::KernelSignature& signature) {
   return bytes;
 }
 
-// Batch normalisation goes over its input once for the statistics and once to apply them.
+// Batch normalisation reads its input once for the statistics and once to apply them.
 double BatchNormBytes(const KernelView& view) {
   const InputBytes bytes = BytesOfInputs(view.signature);
   return bytes.sum + 2 * bytes.largest;
 }
 
 // Layer and RMS normalisation. The backward op launches one kernel for the input's gradient (reads
-// the output's gradient and the input, writes as much) and others for weight and bias, which only
-// read.
+// the output's gradient and the input, writes the input's gradient) and others for weight and bias,
+// which only read.
 double NormalisationBytes(const KernelView& view, bool backward) {
   InputBytes bytes = BytesOfInputs(view.signature);
   bool weights = Contains(view.kernel, "GammaBeta") || Contains(view.kernel, "gamma_beta");
@@ -153,13 +153,13 @@ double EmbeddingBytes(const graph::KernelSignature& signature) {
 }
 
 // Rows or single elements of inputs[0] by an index, which libtorch expands to the shape of the
-// output without storing it: what counts is how much is picked. Reads an index and an element,
+// output without storing it: what counts is how many are picked. Reads an index and an element,
 // writes an element; scatter_add reads its target, too.
 double PickedBytes(const KernelView& view) {
   const graph::TensorShape& table = view.signature.inputs[0];
   const auto picked = static_cast<double>(view.signature.inputs[1].ElementCount());
   const auto element = static_cast<double>(graph::DataTypeBytes(table.dtype));
-  // vectorized_gather_kernel takes one index a row.
+  // vectorized_gather_kernel takes one index per row.
   const bool rows = Contains(view.kernel, "vectorized_gather") && !table.dims.empty();
   const double indices = rows ? picked / static_cast<double>(table.dims.back()) : picked;
   return indices * 8 + picked * element * (Contains(view.framework_op, "add") ? 3 : 2);
@@ -179,7 +179,8 @@ double EmbeddingGradientBytes(const KernelView& view) {
 }
 
 // Kernels of TensorIterator index with 32 bits: an op over more than 2 GiB is halved until each
-// part fits, and every kernel of it carries the shapes of the whole. Returns the parts.
+// part fits, and each of its kernels is recorded with the shapes of the whole. Returns the number
+// of parts.
 double IndexedParts(std::string_view name, const InputBytes& inputs) {
   constexpr double kMaxBytes = 2147483647;
   const bool iterates = !name.starts_with("_") && name != "native_dropout" && name != "cat" &&
@@ -245,7 +246,7 @@ AttentionGeneration AttentionGenerationOf(const KernelView& view) {
 
 std::optional<double> TensorListBytes(const KernelView& view) {
   if (Contains(view.kernel, "lpnorm_cleanup")) {
-    // One block a tensor adds up what the chunks of that tensor have left: a number each.
+    // One block per tensor adds up the partial results of that tensor's chunks, one number each.
     return BytesOfInputs(view.signature).sum / 65536;
   }
   if (!Contains(view.kernel, "multi_tensor_apply")) {
@@ -277,8 +278,9 @@ std::optional<double> FrameworkOpBytes(const KernelView& view) {
   if (view.signature.inputs.empty()) {
     return std::nullopt;
   }
-  // What FlashAttention launches beside its products: the sum of output times its gradient; the
-  // gradient of queries from fp32 to 16 bit, or likewise the output of divided keys.
+  // What FlashAttention launches besides its products: the sum of output times its gradient; the
+  // conversion of the gradient of queries from fp32 to 16 bits, or of the output if the keys were
+  // split.
   if (Contains(view.kernel, "dot_do_o")) {
     return 2 * BytesOfInputs(view.signature).largest;
   }
@@ -325,11 +327,11 @@ double Threads(const graph::KernelSignature& signature) {
   return threads;
 }
 
-// Of kernels that torch.compile makes, whose inputs are those of the whole compiled region, of
-// which each touches a little. A thread has 8 elements of a pointwise one, of 2 bytes read and
-// written (1,024 a block of 128 threads), and 32 of a row that is reduced (1,024 a warp), of 4: the
-// blocks that torch/_inductor/runtime/triton_heuristics.py takes. A row that is gone through in a
-// loop is longer, by how much its launch does not say.
+// Bytes of kernels that torch.compile generates: their inputs are those of the whole compiled
+// region, of which each touches only a part. A thread has 8 elements of a pointwise kernel, of 2
+// bytes read and written (1,024 per block of 128 threads), and 32 of a reduced row (1,024 per
+// warp), of 4: the block sizes that torch/_inductor/runtime/triton_heuristics.py chooses. A row
+// that is processed in a loop is longer; its launch does not say by how much.
 std::optional<double> InductorBytes(const KernelView& view) {
   if (view.kernel.starts_with("triton_poi_")) {
     return Threads(view.signature) * 8 * 4;
@@ -350,7 +352,7 @@ double DefaultBytes(const KernelView& view) {
   if (inputs.sum > 0) {
     return inputs.sum + inputs.largest;
   }
-  // Elementwise kernels work on four elements a thread, read and write four bytes each.
+  // Elementwise kernels process four elements per thread, and read and write four bytes of each.
   return Threads(view.signature) * 4 * 8;
 }
 

@@ -21,7 +21,7 @@ std::string MatmulKey(const KernelView& view) {
                            {shape.n, shape.m, shape.k, std::max<int64_t>(1, shape.batch)});
 }
 
-// "" where its shape is not known or no causal one: those are measured.
+// "" if its shape is unknown or not causal: only causal ones are measured.
 std::string AttentionKey(const KernelView& view) {
   const std::optional<AttentionShape> shape = FindAttention(view);
   return shape && shape->causal

@@ -1,6 +1,6 @@
-// Times of kernels as a real GPU took them, in place of what the model says. They are parameters of
-// the cluster (graph::ParameterTable), so that they travel with a graph and have a source and a
-// mark as all others. A key is
+// Kernel times measured on a real GPU, used in place of the model's. They are parameters of the
+// cluster (graph::ParameterTable), so they are stored with a graph and have a source and a mark
+// like all others. A key is
 //
 //   kernel.KIND.TYPE.MxNxKxBATCH, in ns from the start of a kernel of a full stream to the next
 //
@@ -11,7 +11,7 @@
 //                                        that launch one kernel, since each kernel counts in full
 //
 // TYPE as graph::DataTypeName has it, of the first factor, of queries, of the first input; tf32 for
-// products of fp32 that may use it. How operands lie in memory is not told apart.
+// products of fp32 that may use it. Memory layouts of operands are not distinguished.
 #pragma once
 
 #include <array>
@@ -38,7 +38,7 @@ class MeasuredKernels {
  public:
   explicit MeasuredKernels(const graph::ParameterTable& parameters);
 
-  // Nothing where no row has the kernel's kind, type and sizes.
+  // Null if no row has the kernel's kind, type and sizes.
   [[nodiscard]] std::optional<DurationNs> Find(const KernelView& view) const;
 
  private:

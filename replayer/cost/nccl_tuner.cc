@@ -23,7 +23,7 @@ struct StepLatency {
   ByProtocol pci;
   ByProtocol network;
 };
-// What of them changed from release to release.
+// Those of them that changed between releases.
 struct ReleaseLatencies {
   int32_t since;  // NcclFabric::release
   ByProtocol tree_base;
@@ -102,9 +102,9 @@ constexpr std::array<ByNodes, 4> kTreeLl128Channel = {
     {{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 29}, {55.6, 31.67, 20}}};
 constexpr std::array<ByNodes, 4> kTreeChannel = {
     {{26.5, 18.5, 10}, {24, 23.6, 17.8}, {38.7, 41.4, 36}, {70, 42.8, 24}}};
-// NVLS against the ring's bandwidth; before Hopper there is none.
+// NVLS bandwidth relative to the ring's; none before Hopper.
 constexpr std::array<double, 4> kNvlsEfficiency = {0, 0, 0.85, 0.74};
-// NCCL has NVLS on five GPUs as well, with a channel a GPU and a bounded speed a channel, so that
+// NCCL has NVLS on five GPUs as well, with one channel per GPU and a bounded speed per channel, so
 // the ring wins below six: published ramps on H200 and B200 show the same.
 constexpr int32_t kNvlsLeastRanks = 6;
 constexpr double kPlainTreeFactor = 0.85;
@@ -187,9 +187,9 @@ double NcclTuner::RingLatency(CollectiveKind kind, int protocol) const {
   const double steps = RingSteps(kind, fabric_.size);
   double intra = fabric_.nvlink ? table.ring.nvlink[p] : table.ring.pci[p];
   if (graph::IsChain(kind) && fabric_.nodes == 1) {
-    return table.ring_base[p] + intra;  // every channel runs the same way: one step is exposed
+    return table.ring_base[p] + intra;  // all channels run one way: one step is exposed
   }
-  // With one rank a node the latency of a step is fully exposed: the tree's.
+  // With one rank per node the latency of a step is fully exposed: the tree's.
   double inter = fabric_.ranks_per_node == 1 ? table.tree.network[p] : table.ring.network[p];
   inter += fabric_.hop_seconds / kMicro * (protocol == 2 ? 2 : 1);
   double inter_steps = 0;
@@ -310,7 +310,7 @@ NcclChoice NcclTuner::Choose(CollectiveKind kind,
       if (!Supports(kind, choice)) {
         continue;
       }
-      // What is forced and there beats everything else.
+      // A choice that is forced and supported beats everything else.
       const bool forced = only.has_value() && *only == choice.algorithm;
       const double seconds = EstimateSeconds(kind, choice, bytes) - (forced ? kForced : 0);
       if (seconds < least) {

@@ -1,12 +1,12 @@
-// Which algorithm and protocol NCCL takes for a collective: its own estimate of time, latency plus
-// bytes over bandwidth, least wins.
+// Which algorithm and protocol NCCL chooses for a collective: the one with the lowest time by its
+// own estimate, latency plus bytes over bandwidth.
 //
 // Form and constants are those of NCCL 2.30.7 (src/graph/tuning.cc and topo.h); latencies and the
-// weight of LL are those of the release that is asked for (tuning.cc of 2.12 to 2.30). What else
-// differs and matters here: NVLS exists since 2.17 and NVLSTree since 2.18; PAT since 2.23; before
-// 2.28 NVLS of all_gather and reduce_scatter asked for registered buffers and is taken less often;
-// the LL128 caps of Hopper and Blackwell came with those GPUs, earlier versions use Ampere's. The
-// estimate decides only; what the choice takes is replayer/cost/collective_cost.h.
+// weight of LL are those of the requested release (tuning.cc of 2.12 to 2.30). Other differences
+// that matter here: NVLS exists since 2.17 and NVLSTree since 2.18; PAT since 2.23; before 2.28
+// NVLS of all_gather and reduce_scatter required registered buffers and is chosen less often; the
+// LL128 caps of Hopper and Blackwell came with those GPUs, earlier versions use Ampere's. The
+// estimate only decides; how long the choice takes is computed in replayer/cost/collective_cost.h.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ struct NcclChoice {
   bool operator==(const NcclChoice&) const = default;
 };
 
-// GPU generation, as far as NCCL's tables tell them apart.
+// GPU generation, as far as NCCL's tables distinguish them.
 enum class NcclArchitecture : uint8_t { kVolta, kAmpere, kHopper, kBlackwell };
 NcclArchitecture ArchitectureOf(int32_t compute_major);
 
@@ -47,8 +47,8 @@ struct NcclFabric {
   int32_t fewest_per_node = 1;  // on the emptiest
   double channels = 1;
   double intra_bandwidth = 0;  // of a ring inside a node
-  double inter_bandwidth = 0;  // of a node's NICs; unused on one node
-  double hop_seconds = 0;      // what the network adds to NCCL's latency of a step
+  double inter_bandwidth = 0;  // of a node's NICs; unused for one node
+  double hop_seconds = 0;      // added by the network to NCCL's latency per step
   bool nvlink = true;          // else PCIe
   bool nvls = false;           // the switch can reduce
   bool in_network = false;     // the network can reduce (CollNet)
@@ -59,7 +59,8 @@ class NcclTuner {
  public:
   explicit NcclTuner(const NcclFabric& fabric) : fabric_(fabric) {}
 
-  // `only`: as if NCCL_ALGO allowed no other algorithm; it counts where NCCL has it for that kind.
+  // `only`: as if NCCL_ALGO allowed no other algorithm; ignored if NCCL does not have it for that
+  // kind.
   [[nodiscard]] NcclChoice Choose(graph::CollectiveKind kind,
                                   int64_t bytes,
                                   std::optional<NcclAlgorithm> only = std::nullopt) const;
@@ -67,8 +68,8 @@ class NcclTuner {
   // Whether NCCL has that combination for that kind on this communicator.
   [[nodiscard]] bool Supports(graph::CollectiveKind kind, NcclChoice choice) const;
 
-  // NCCL's latency term and bandwidth (bytes of the call a second), its plateau and tree
-  // corrections included.
+  // NCCL's latency term and bandwidth (bytes of the call per second), including its plateau and
+  // tree corrections.
   [[nodiscard]] double LatencySeconds(graph::CollectiveKind kind, NcclChoice choice) const;
   [[nodiscard]] double Bandwidth(graph::CollectiveKind kind,
                                  NcclChoice choice,
@@ -87,8 +88,8 @@ class NcclTuner {
 // Steps of a ring: each moves 1/size of the bytes.
 double RingSteps(graph::CollectiveKind kind, int32_t size);
 
-// Factors of bandwidth against Simple, and the cap of LL, as the tuner has them; timing uses them
-// as well.
+// Bandwidth factors relative to Simple, and the cap of LL, as in the tuner; timing uses them as
+// well.
 double LlBandwidthCap(const NcclFabric& fabric);
 double TreeCorrection(NcclProtocol protocol, int64_t bytes);
 inline constexpr double kRingLlFactor = 0.5;

@@ -120,8 +120,8 @@ struct Range {
   double highest;
 };
 
-// Wide enough for any hardware, narrow enough that no product of them leaves int64 nanoseconds or
-// bytes.
+// Wide enough for any hardware, narrow enough that no product of them overflows int64 nanoseconds
+// or bytes.
 constexpr auto kRanges = std::to_array<Range>({
     {"1", 1, 65536},
     {"byte", 1, 0x1p46},
@@ -133,7 +133,7 @@ constexpr auto kRanges = std::to_array<Range>({
     {"ratio", 1e-6, 1e3},
 });
 
-// Keys whose 0 has a meaning: a feature that is not there, no loss, no spread.
+// Keys whose 0 has a meaning: an absent feature, no loss, no spread.
 constexpr auto kMayBeZero = std::to_array<std::string_view>({
     "gpu.attention_half_head_dim",
     "gpu.attention_half_seq",

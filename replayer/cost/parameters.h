@@ -1,6 +1,6 @@
-// The numbers that the cost models need of a cluster: one table of keys, units and meanings. A
+// The numbers that the cost models need about a cluster: one table of keys, units and meanings. A
 // cluster preset (launch/presets/*.toml) gives every key a value, a source and a mark; a preset
-// with a key missing is refused when it is read, so models call ParameterTable::Value.
+// that lacks a key is refused when it is read, so models can call ParameterTable::Value.
 #pragma once
 
 #include <span>
@@ -22,12 +22,12 @@ struct ParameterKey {
 // Every key, ordered.
 std::span<const ParameterKey> ParameterKeys();
 
-// The parameter that issuing an op of that kind costs the host; "" where it costs nothing.
+// The parameter with the host's cost of issuing an op of that kind; "" if it costs nothing.
 std::string_view HostCostKey(graph::OpKind kind);
 
-// What keeps `table` from being used, one line each: keys that it lacks, keys that no model reads,
-// units other than ours, values outside of what their unit allows. Models divide by rates and
-// convert times to integers, so no cost can be computed from a table with a fault.
+// Why `table` cannot be used, one line per fault: missing keys, keys that no model reads, units
+// other than ours, values outside the range of their unit. Models divide by rates and convert times
+// to integers, so no cost can be computed from a faulty table.
 std::vector<std::string> CheckParameters(const graph::ParameterTable& table);
 
 }  // namespace prism::replayer
