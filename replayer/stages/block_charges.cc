@@ -11,7 +11,7 @@ bool IsKernel(const StageOp& op, const LoweredTables& tables) {
   return op.kind == StageOpKind::kWork && tables.works[op.index].kind == graph::OpKind::kKernel;
 }
 
-// Only a stream that computes pays; others hand the wait on.
+// Only a stream that computes pays; others pass the wait on.
 bool Contains(const std::vector<uint16_t>& streams, uint16_t stream) {
   return std::binary_search(streams.begin(), streams.end(), stream);
 }

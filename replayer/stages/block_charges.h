@@ -1,4 +1,4 @@
-// The overlap charges inside a closed block, and what it leaves to the waits after it.
+// The overlap charges inside a closed block, and what it leaves to later waits.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +22,12 @@ struct BlockExport {
   uint32_t transfer = 0;
 };
 
-// A wait whose charge depends on what happened before the block: on collectives that `event_stream`
-// still holds, and on whether `waiting_stream` has computed at all.
+// A wait whose charge depends on what happened before the block: on collectives still unsettled on
+// `event_stream`, and on whether `waiting_stream` has computed at all.
 struct BlockContext {
   uint16_t event_stream = 0;
   uint16_t waiting_stream = 0;
-  bool computes_before = false;  // waiting_stream does, inside the block
+  bool computes_before = false;  // waiting_stream has computed, inside the block
 };
 
 struct BlockCharges {

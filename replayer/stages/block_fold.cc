@@ -7,7 +7,7 @@
 namespace prism::replayer {
 namespace {
 
-// A time as a function of where host and tails stood: max(host + from_host, tail[j] +
+// A time as a function of the earlier host and tails: max(host + from_host, tail[j] +
 // from_tail[j]).
 struct Form {
   DurationNs from_host = kMinusInfinity;
@@ -56,7 +56,7 @@ void Store(const std::vector<Form>& tails, FoldedSegment* folded) {
   }
 }
 
-// Evaluates one block in forms.
+// Evaluates one block symbolically, as forms.
 class BlockFolder {
  public:
   BlockFolder(const StagePlan& plan, uint32_t block, const FoldDurations& durations)
@@ -154,7 +154,7 @@ class BlockFolder {
   std::vector<Form> tails_;             // by stream of the block
   std::vector<Form> events_;            // by event
   std::vector<DurationNs> compute_;     // by kernel stream
-  std::vector<DurationNs> compute_at_;  // by op and kernel stream, of collectives
+  std::vector<DurationNs> compute_at_;  // by op and kernel stream, for collectives
   size_t next_source_ = 0;
   FoldedSegment folded_;
 };

@@ -1,5 +1,5 @@
-// Segments as max-plus matrices: where the host and the stream tails stand after a run of closed
-// blocks, from where they stood before it.
+// Segments as max-plus matrices: the times of the host and of the stream tails after a run of
+// closed blocks, as a function of those before it.
 //
 //   tail'[i] = max(host + from_host[i], max over j of tail[j] + from_tail[i][j])
 //   host'    = host + host_ns
@@ -27,7 +27,7 @@ struct FoldedSegment {
   std::vector<DurationNs> export_ns;   // exports * kernel streams: kernel time before each
 };
 
-// What the ops of a block last, on one kind of stage.
+// The durations of a block's ops, on one kind of stage.
 struct FoldDurations {
   const std::vector<DurationNs>* work = nullptr;        // by WorkItem
   const std::vector<DurationNs>* span = nullptr;        // by HostSpan
@@ -39,7 +39,7 @@ struct FoldDurations {
 // One closed block, its overlap charges included.
 FoldedSegment FoldBlock(const StagePlan& plan, uint32_t block, const FoldDurations& durations);
 
-// The blocks of a segment one after the other; `blocks`: by block, folded.
+// The blocks of a segment in sequence; `blocks`: the folded blocks, by block.
 FoldedSegment FoldSegment(const Segment& segment, const std::vector<FoldedSegment>& blocks);
 
 }  // namespace prism::replayer

@@ -83,7 +83,7 @@ DurationNs LibraryCosts::CollectiveNs(uint32_t calls, const Topologies& topologi
 const FoldedSegment& LibraryCosts::Folded(uint32_t part,
                                           uint32_t axes,
                                           const Topologies& topologies) {
-  constexpr uint32_t kBits = 16;  // of a topology's number in the key: four axes at most
+  constexpr uint32_t kBits = 16;  // per topology number in the key: at most four axes
   FoldKey key = {part, 0};
   uint32_t shift = 0;
   for (uint32_t left = axes; left != 0; left &= left - 1, shift += kBits) {
@@ -146,7 +146,7 @@ Status BlockLibrary::Extend(const graph::JobProgram& program) {
   streams.insert(streams.end(), plan_.kernel_streams.begin(), plan_.kernel_streams.end());
   std::sort(streams.begin(), streams.end());
   streams.erase(std::unique(streams.begin(), streams.end()), streams.end());
-  if (streams != plan_.kernel_streams) {  // what waits pay is counted by kernel stream
+  if (streams != plan_.kernel_streams) {  // the charges of waits are counted by kernel stream
     plan_.kernel_streams = std::move(streams);
     plan_.charges.clear();
     streams_.clear();
@@ -160,7 +160,7 @@ Status BlockLibrary::Extend(const graph::JobProgram& program) {
     plan_.charges.push_back(block.closed ? ChargesOf(block, plan_.tables, plan_.kernel_streams)
                                          : BlockCharges{});
     streams_.push_back(StreamsOfBlock(plan_, part, sizes_));
-    // One op is followed sooner than its matrix.
+    // A single op is evaluated faster than its matrix.
     streams_.back().foldable = streams_.back().foldable && block.ops.size() > 1;
   }
   return OkStatus();

@@ -1,8 +1,8 @@
 // Blocks of many jobs, lowered, costed and folded once. Plans for one model share most of their
-// blocks: a JobProgram that only grows (slicer/synthesize/phrase_synthesizer.h) is handed in with
-// each of them, and what it has gained since is added here. What is kept is keyed by all that
-// decides it - block, cluster, how the communicators of its collectives lie on nodes - so that no
-// result depends on what was evaluated before.
+// blocks: a JobProgram that only grows (slicer/synthesize/phrase_synthesizer.h) is passed in with
+// each of them, and what it has gained since is added here. Cached values are keyed by everything
+// that decides them - block, cluster, how the communicators of its collectives are placed on nodes
+// - so no result depends on what was evaluated before.
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@
 
 namespace prism::replayer {
 
-// How often something was there already.
+// Lookups in a cache, and how many of them were found.
 struct CacheCount {
   int64_t asked = 0;
   int64_t found = 0;
@@ -35,7 +35,7 @@ struct CacheCount {
 // The blocks of a library on one cluster.
 class LibraryCosts {
  public:
-  // `plan` is that of the library, which outlives this.
+  // `plan` is the library's plan; the library outlives this.
   static Result<std::unique_ptr<LibraryCosts>> Create(const graph::ClusterSpec& cluster,
                                                       const StagePlan& plan);
 
@@ -44,7 +44,7 @@ class LibraryCosts {
   [[nodiscard]] double overlap_slowdown() const { return overlap_slowdown_; }
   [[nodiscard]] const CacheCount& folds() const { return fold_count_; }
 
-  // Costs what the plan has gained.
+  // Costs what was added to the plan.
   void Extend(const graph::JobProgram& program);
 
   // Forgets what was folded.
@@ -87,15 +87,15 @@ class LibraryCosts {
   CollectiveCost collective_;
   double overlap_slowdown_;
   std::vector<DurationNs> host_ns_;
-  graph::Graph strings_;  // those of the job, as the cost model wants them
+  graph::Graph strings_;  // those of the job, in the form that the cost model takes
   std::vector<DurationNs> work_ns_;
   std::vector<DurationNs> span_ns_;
   std::vector<CommTopology> topologies_;
-  std::unordered_map<uint64_t, DurationNs> transfer_ns_;  // by transfer and topology; never walked
+  std::unordered_map<uint64_t, DurationNs> transfer_ns_;  // by transfer, topology
   std::deque<FoldedSegment> folds_;
   std::unordered_map<FoldKey, uint32_t, FoldKeyHash> fold_ids_;  // never walked
   std::vector<LatestFold> latest_folds_;                         // by part
-  std::vector<DurationNs> transfer_row_;                         // of the block being folded
+  std::vector<DurationNs> transfer_row_;                         // for the block being folded
   std::vector<DurationNs> collective_row_;                       // likewise
   CacheCount fold_count_;
 };
@@ -107,7 +107,7 @@ class BlockLibrary {
   BlockLibrary(const BlockLibrary&) = delete;
   BlockLibrary& operator=(const BlockLibrary&) = delete;
 
-  // Adds the blocks that the program has gained. `program` is always the same one.
+  // Adds the blocks that the program has gained. `program` must always be the same one.
   Status Extend(const graph::JobProgram& program);
 
   [[nodiscard]] const StagePlan& plan() const { return plan_; }
@@ -116,14 +116,14 @@ class BlockLibrary {
   // Of all clusters.
   [[nodiscard]] CacheCount folds() const;
 
-  // How communicators of a job lie on nodes, along the axes that are bits of `axes`.
+  // How communicators of a job are placed on nodes, along the axes whose bits are set in `axes`.
   const StageTopologies& TopologiesOf(const graph::ParallelSizes& sizes,
                                       int32_t shard_size,
                                       int32_t gpus_per_node,
                                       uint32_t axes);
 
-  // What its blocks cost on a cluster; stays for the last few clusters. Fails on parameters that no
-  // cost can be computed from.
+  // Costs of the library's blocks on a cluster; kept for the last few clusters. Fails on parameters
+  // that no cost can be computed from.
   Result<LibraryCosts*> CostsOn(const graph::ClusterSpec& cluster,
                                 const graph::JobProgram& program);
 
@@ -135,7 +135,7 @@ class BlockLibrary {
   BlockLowering lowering_;
   std::vector<BlockStreams> streams_;                // by block of the plan
   std::deque<std::unique_ptr<LibraryCosts>> costs_;  // the latest last
-  // By sizes, and what else TopologiesOf is given.
+  // By sizes and the other arguments of TopologiesOf.
   std::map<std::array<int64_t, 9>, StageTopologies> topologies_;
   CacheCount dropped_folds_;  // of those that made room
 };

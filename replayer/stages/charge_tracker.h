@@ -17,11 +17,11 @@ class ChargeTracker {
  public:
   struct Collective {
     uint32_t transfer = 0;
-    uint32_t mark = 0;  // of the caller: where it was issued
+    uint32_t mark = 0;  // set by the caller: where it was issued
   };
 
-  // `kernel_streams`: streams that may ever hold kernels. A collective that has no other such
-  // stream beside it costs no wait anything and is not followed.
+  // `kernel_streams`: streams that may ever hold kernels. A collective without any other such
+  // stream adds no charge to any wait and is not tracked.
   explicit ChargeTracker(const std::vector<uint16_t>& kernel_streams) {
     for (uint16_t stream = 0; stream < graph::kStageStreamCount; ++stream) {
       const bool alone = kernel_streams.empty() ||
@@ -39,7 +39,7 @@ class ChargeTracker {
     }
   }
 
-  // What a record on that stream covers; for Settle.
+  // What an event recorded now on that stream covers; for Settle.
   [[nodiscard]] size_t Position(uint16_t stream) const { return streams_[stream].all.size(); }
 
   // Streams with collectives that no wait has settled.

@@ -18,8 +18,8 @@ bool IsHostWait(OpKind kind) {
   return kind == OpKind::kEventSync || kind == OpKind::kStreamSync || kind == OpKind::kDeviceSync;
 }
 
-// Whether the next that is issued after these messages is that compute waits for them: then it
-// makes no difference to anything else that they hold up what is issued later.
+// Whether the next thing issued after these messages is a wait of compute for them: then nothing
+// else is affected by their delaying what is issued later.
 bool IsBlocking(const graph::Program& program, uint32_t group) {
   const uint16_t stream = program.stream[group];
   for (uint32_t op = group + 1; op < program.size(); ++op) {
@@ -47,13 +47,13 @@ bool IsOpen(const graph::Program& program, uint32_t op) {
          (IsEvent(kind) && program.value[op] != 0);
 }
 
-// Where parts begin, and the end: as closely around open ops as events allow that are recorded in
-// one part and waited for in another.
+// Where parts begin, and the end: as closely around open ops as is possible given events that are
+// recorded in one part and waited for in another.
 std::vector<uint32_t> CutsOf(const graph::Program& program) {
   const std::vector<bool> possible = graph::CutPlaces(program);
   std::vector<uint32_t> cuts = {0};
   uint32_t last_possible = 0;
-  bool open = false;  // the part that is being collected
+  bool open = false;  // the part being collected
   for (uint32_t op = 0; op < program.size(); ++op) {
     last_possible = possible[op] ? op : last_possible;
     if (open && last_possible == op) {
@@ -103,7 +103,7 @@ uint32_t SpanTable::InternSum(uint32_t first, uint32_t second) {
   return Intern(sum);
 }
 
-// Asked for with every op of a block: a sum of products, which do not wait for each other.
+// Computed for every op of a block: a sum of products that do not depend on each other.
 size_t SpanTable::SpanHash::operator()(const HostSpan& span) const {
   constexpr uint64_t kOdd = 0x9E3779B97F4A7C15U;
   uint64_t sum = static_cast<uint64_t>(span.gap_ns) * kOdd;
@@ -290,8 +290,8 @@ Status BlockLowering::AddEvent(uint32_t op, StageOp* stage_op, LoweredBlock* blo
   return OkStatus();
 }
 
-// A call joins the one before it on its stream where both were issued as one NCCL group; the group
-// is then issued with its last call.
+// A call joins the previous one on its stream if both were issued as one NCCL group; the group is
+// then issued with its last call.
 void BlockLowering::AddCollective(uint32_t op, LoweredBlock* block) {
   const graph::Program& program = *program_;
   TransferItem item;

@@ -1,5 +1,5 @@
 // A block of a JobProgram, prepared for evaluation: its ops as the streams see them, with the host
-// cost in between, and what it asks of the cost models in tables of distinct entries. Nothing here
+// cost in between, and its queries to the cost models in tables of distinct entries. Nothing here
 // depends on a parameter, so one lowering serves any number of clusters and fits.
 #pragma once
 
@@ -17,7 +17,7 @@
 
 namespace prism::replayer {
 
-// Host work between two steps: ops by kind and time of their own.
+// Host work between two steps: number of ops by kind, and explicit host time.
 struct HostSpan {
   std::array<uint32_t, graph::kOpKindCount> ops = {};
   DurationNs gap_ns = 0;
@@ -25,7 +25,7 @@ struct HostSpan {
   bool operator==(const HostSpan&) const = default;
 };
 
-// Distinct spans by first use.
+// Distinct spans in order of first use.
 class SpanTable {
  public:
   static constexpr uint32_t kEmptySpan = 0;
@@ -38,10 +38,10 @@ class SpanTable {
   // The index of a span, appended if new.
   uint32_t Intern(const HostSpan& span);
 
-  // That of one op of a kind, likewise.
+  // The index of a span of one op of a kind; appended if new.
   uint32_t InternOp(graph::OpKind kind);
 
-  // Of two spans together, likewise.
+  // The index of the sum of two spans; appended if new.
   uint32_t InternSum(uint32_t first, uint32_t second);
 
   [[nodiscard]] const HostSpan& operator[](uint32_t span) const { return spans_[span]; }
@@ -53,7 +53,7 @@ class SpanTable {
     size_t operator()(const HostSpan& span) const;
   };
 
-  std::array<uint32_t, graph::kOpKindCount> of_ops_ = {};  // by kind; kNone while not asked for
+  std::array<uint32_t, graph::kOpKindCount> of_ops_ = {};  // by kind; kNone until requested
   std::vector<HostSpan> spans_;
   std::unordered_map<HostSpan, uint32_t, SpanHash> ids_;  // never walked
 };
@@ -98,11 +98,11 @@ struct StageOp {
   uint32_t index = kNone;  // kWork: work; kCollective: index into collectives; kPeerGroup: into
                            // peer_groups of the block's program
   uint32_t event = kNone;  // kRecord, kWait, kHostSync: event inside the block
-  uint32_t slot = kNone;   // likewise: event slot of the stage
-  uint32_t span = 0;       // host cost since the op before, its own included
+  uint32_t slot = kNone;   // the same: event slot of the stage
+  uint32_t span = 0;       // host cost since the previous op, including its own
 };
 
-// Calls of one NCCL group, in order; mostly one.
+// Calls of one NCCL group, in order; usually one.
 struct CollectiveCalls {
   std::vector<uint32_t> transfers;  // TransferItem
 
@@ -113,16 +113,16 @@ struct CollectiveCallsHash {
   size_t operator()(const CollectiveCalls& calls) const;
 };
 
-// A block, or a part of one. Parts end around what cannot be folded (waits of the host, messages,
-// events that outlive the block), so that the rest can.
+// A block, or a part of one. What cannot be folded (waits of the host, messages, events that
+// outlive the block) is cut into parts of its own, so that the rest can be.
 struct LoweredBlock {
   uint32_t program = 0;  // index into JobProgram::blocks
   std::vector<StageOp> ops;
-  uint32_t rest_span = 0;         // host cost after the last of them
+  uint32_t rest_span = 0;         // host cost after the last op
   uint32_t event_count = 0;       // inside the block
-  bool closed = true;             // only works, inner events and collectives of one stage
-  bool blocking = false;          // just a peer group that compute waits for next
-  std::vector<uint16_t> streams;  // that its ops are on, ascending
+  bool closed = true;             // only work, inner events and one-stage collectives
+  bool blocking = false;          // only a peer group that compute waits for next
+  std::vector<uint16_t> streams;  // with ops of the block, ascending
 };
 
 // Parts of the blocks of a job; those of block b are parts[begin[b] .. begin[b + 1]).
@@ -139,7 +139,7 @@ struct LoweredTables {
   std::vector<CollectiveCalls> collectives;
 };
 
-// True where the members of a communicator along that axis sit in several pipeline stages.
+// Whether the members of a communicator along that axis belong to several pipeline stages.
 bool SpansStages(graph::GroupAxis axis, const graph::ParallelSizes& sizes);
 
 class BlockLowering {
@@ -166,13 +166,13 @@ class BlockLowering {
   graph::ParallelSizes sizes_;
   const graph::Program* program_ = nullptr;  // being lowered
   HostSpan span_;                            // since the last step
-  uint32_t span_size_ = 0;                   // its ops; more where it is made of something else
+  uint32_t span_size_ = 0;                   // its ops; more if made from something else
   graph::OpKind span_op_ = {};               // the latest of them
   std::vector<uint32_t> event_of_;           // by op of the block
   StreamSet streams_ = 0;                    // of the part
   LoweredTables& tables_;
   std::vector<uint32_t> kernel_ids_;  // works that are kernels, by signature
-  std::unordered_map<WorkItem, uint32_t, WorkItemHash> work_ids_;  // never walked, as the others
+  std::unordered_map<WorkItem, uint32_t, WorkItemHash> work_ids_;  // never iterated
   std::unordered_map<TransferItem, uint32_t, TransferItemHash> transfer_ids_;
   std::unordered_map<CollectiveCalls, uint32_t, CollectiveCallsHash> calls_ids_;
 };

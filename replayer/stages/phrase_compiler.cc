@@ -14,7 +14,7 @@ using graph::OpKind;
 
 namespace {
 
-// Index into kPhraseAxes; -1 for others.
+// Index into kPhraseAxes; -1 for other axes.
 int ChannelAxis(uint16_t axis) {
   const auto* found =
       std::find(kPhraseAxes.begin(), kPhraseAxes.end(), static_cast<GroupAxis>(axis));
@@ -147,7 +147,7 @@ void PhraseCompiler::MakeRoom(const Registers& registers) {
   }
 }
 
-// Ends the pass that was followed, with that message after it.
+// Ends the pass being followed, with that message sent after it.
 void PhraseCompiler::Flush(uint32_t post) {
   writer_.Flush(
       first_event_, [&](uint32_t place) { return (live_events_ >> place & 1U) != 0; },

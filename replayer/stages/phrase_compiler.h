@@ -1,7 +1,7 @@
-// Phrases (graph/phrased_job.h) as a stage runs them: moves of its registers, and in between what
-// waits for other stages or for the host. What a phrase does depends on what is left from before it
-// (a PhraseContext): collectives that no wait has paid for and streams that have computed. Contexts
-// recur, so that each phrase is compiled once a context, however often it is called.
+// Phrases (graph/phrased_job.h) as a stage runs them: moves of its registers, and in between ops
+// that wait for other stages or for the host. What a phrase does depends on the state left before
+// it (a PhraseContext): collectives that no wait has paid for and streams that have computed.
+// Contexts recur, so each phrase is compiled once per context, however often it is called.
 #pragma once
 
 #include <array>
@@ -18,35 +18,35 @@
 namespace prism::replayer {
 
 enum class PhraseOpKind : uint8_t {
-  kPass,      // a message is received, registers are moved, a message is sent; each of them or not
-  kExchange,  // messages that the stream and all after it wait for
+  kPass,      // a message is received, registers are moved, a message is sent; each is optional
+  kExchange,  // messages that the stream, and all after them, wait for
   kMeeting,   // a collective over stages
   kHostSync,  // the host waits for a register
   kOwe,       // adds to a debt
-  kPay,       // a debt delays a stream, and is none any more
+  kPay,       // a debt delays a stream and is thereby cleared
 };
 
 struct PhraseOp {
   PhraseOpKind kind = PhraseOpKind::kPass;
   uint16_t reg = 0;   // of its stream
   uint16_t axis = 0;  // kMeeting
-  // Move, exchange, or register of a debt; kHostSync: streams that it pays. kPass: kNone where it
-  // has no move, and of messages likewise.
+  // Move, exchange, or register of a debt; kHostSync: streams that it pays. kPass: kNone if it has
+  // no move; the same for messages.
   uint32_t index = kNone;
   uint32_t receive = kNone;  // a message that nothing of its sender waits for
-  uint32_t post = kNone;     // one that nothing of this stage waits for
-  // In halves. kMeeting: the collective; kHostSync: charge; kOwe: what is added.
+  uint32_t post = kNone;     // one that nothing in this stage waits for
+  // In half nanoseconds. kMeeting: the collective; kHostSync: charge; kOwe: the amount added.
   DurationNs halves = 0;
-  DurationNs host_halves = 0;  // host time of the phrase up to kHostSync, or to what is received
+  DurationNs host_halves = 0;  // host time of the phrase up to the kHostSync or the receive
 };
 
-// One message of an exchange, as one end sees it.
+// One message of an exchange, seen from one end.
 struct PhrasePost {
   uint8_t route = 0;  // RouteOf its channel and sender
-  uint16_t reg = 0;   // of the stream that it is on
+  uint16_t reg = 0;   // of its stream
   bool is_send = false;
-  bool posted = false;      // nothing of its sender waits for it
-  bool eager = false;       // a send ends by itself, its bytes travel before the receiver comes
+  bool posted = false;      // nothing in its sender waits for it
+  bool eager = false;       // a send ends by itself; its bytes travel before the receiver arrives
   DurationNs transfer = 0;  // at this end, in halves
 };
 
@@ -62,45 +62,46 @@ struct CompiledPhrase {
   DurationNs host_halves = 0;
 };
 
-// Axes that messages travel along; channel 2 * axis + way, the way telling the directions round a
-// ring of more than two stages apart.
+// Axes that messages travel along; channel 2 * axis + way, where way distinguishes the two
+// directions around a ring of more than two stages.
 inline constexpr std::array<graph::GroupAxis, 3> kPhraseAxes = {
     graph::GroupAxis::kPipeline, graph::GroupAxis::kPipelineForward,
     graph::GroupAxis::kPipelineBackward};
 inline constexpr size_t kPhraseChannels = 2 * kPhraseAxes.size();  // with the same sender
 
-// Whose channel it is, as one of its ends sees it.
+// The sender of a channel, seen from one of its ends.
 enum class PhraseSender : uint8_t { kPrevious, kSelf, kNext };
-inline constexpr size_t kPhraseRoutes = 3 * kPhraseChannels;  // that a stage has an end of
+inline constexpr size_t kPhraseRoutes = 3 * kPhraseChannels;  // of which a stage is one end
 constexpr uint8_t RouteOf(size_t channel, PhraseSender sender) {
   return static_cast<uint8_t>(3 * channel + static_cast<size_t>(sender));
 }
 
-// Events inside a block that are waited for later, at one time.
+// The most events inside a block that may be pending (waited for later) at one time.
 inline constexpr uint32_t kMaxLiveEvents = 16;
 
-// PhraseOp::reg where the host waits for all streams.
+// PhraseOp::reg if the host waits for all streams.
 inline constexpr uint16_t kAllTails = 0xFFFF;
 
-// Streams that compute, at most, and times of each; jobs with more take a StageEvaluator.
+// The most streams that may compute, and a time for each; jobs with more need a StageEvaluator.
 inline constexpr size_t kMaxKernelStreams = 4;
 using KernelTimes = std::array<DurationNs, kMaxKernelStreams>;
 
-// Collectives that are not paid for, and events that say which of them a wait pays for. Those that
-// cost whoever waits first the same by now are a debt of their stream, a register, so that contexts
-// recur where gradients are reduced in every micro-batch and waited for in the end.
+// Collectives that are not yet paid for, and events that say which of them a wait pays for. Those
+// whose charge is already fixed, whoever waits first, become a debt of their stream, held in a
+// register, so that contexts recur if gradients are reduced in every micro-batch and waited for
+// only at the end.
 struct PhraseContext {
   struct Owed {
     uint16_t stream = 0;
     DurationNs transfer = 0;
-    KernelTimes beside = {};  // compute since, up to the transfer
+    KernelTimes beside = {};  // compute since then, capped at the transfer
 
     bool operator==(const Owed&) const = default;
   };
   struct Slot {
     uint16_t slot = 0;
     uint16_t stream = 0;
-    uint32_t covers = 0;  // of those that the stream owes, the first ones, after all of its debt
+    uint32_t covers = 0;  // the first so many that the stream owes, after all its debt
 
     bool operator==(const Slot&) const = default;
   };
@@ -108,19 +109,19 @@ struct PhraseContext {
   StreamSet computed = 0;
   StreamSet debts = 0;  // streams that have one
   KnownTails tails;
-  std::vector<Owed> owed;   // by issue, after the debts
-  std::vector<Slot> slots;  // ascending; those that cover any, or a debt
+  std::vector<Owed> owed;   // in issue order, after the debts
+  std::vector<Slot> slots;  // ascending; those that cover any or a debt
 
   bool operator==(const PhraseContext&) const = default;
 };
 
-// What a phrase does wherever it is called behind collectives that none of its waits pays for: the
-// same whatever else is owed.
+// What a phrase does when called after collectives that none of its waits pays for: the same
+// whatever else is owed.
 struct PhraseBody {
   StreamSet computed = 0;  // before it
   KnownTails tails;        // likewise
-  StreamSet waits = 0;     // streams that must owe nothing before it
-  CompiledPhrase phrase;   // without debts that begin behind it
+  StreamSet waits = 0;     // streams that must not owe anything before it
+  CompiledPhrase phrase;   // without debts that begin after it
   StreamSet computed_after = 0;
   KnownTails tails_after;
   KernelTimes compute = {};
@@ -138,24 +139,24 @@ struct PhraseReach {
 
 class PhraseCompiler {
  public:
-  // What all kinds of a job share.
+  // What all kinds of stage of a job share.
   struct Shared {
     const graph::PhrasedJob* job = nullptr;
     const BlockLibrary* library = nullptr;  // with the blocks of the job
     LibraryCosts* costs = nullptr;          // of the library
-    StreamSet posting = 0;  // streams with messages that nothing of their stage waits for
+    StreamSet posting = 0;  // streams with messages that nothing in their stage waits for
   };
 
   PhraseCompiler(const PhraseCompiler&) = delete;
   PhraseCompiler& operator=(const PhraseCompiler&) = delete;
-  // `topologies`: of the stages of that kind.
+  // `topologies`: those of the stages of that kind.
   PhraseCompiler(const Shared& shared,
                  uint32_t kind,
                  const LibraryCosts::Topologies& topologies,
                  PhraseReach reach);
 
-  // What a phrase does in a context, 0 being that before an iteration; compiled the first
-  // time. An index, for compiled().
+  // The index, for compiled(), of a phrase in a context; compiled on first use. Context 0 is that
+  // before an iteration.
   uint32_t Find(uint32_t context, uint32_t phrase) {
     const size_t place = size_t{context} * phrases_ + phrase;
     if (place >= table_.size() || table_[place] == kNone) {
@@ -164,7 +165,7 @@ class PhraseCompiler {
     return table_[place];
   }
 
-  // False once there was a phrase that cannot be compiled; what Find gave then means nothing.
+  // False once a phrase could not be compiled; results of Find are then meaningless.
   [[nodiscard]] bool can_run() const { return can_run_; }
 
   [[nodiscard]] const CompiledPhrase& compiled(uint32_t index) const { return compiled_[index]; }
@@ -233,21 +234,21 @@ class PhraseCompiler {
   std::vector<CompiledPhrase> compiled_;
   std::vector<std::vector<PhraseBody>> bodies_;  // by phrase
   std::vector<PhraseContext> contexts_ = {{}};
-  std::vector<uint64_t> context_hashes_ = {0};  // of contexts_, but for the first
+  std::vector<uint64_t> context_hashes_ = {0};  // of contexts_, except the first
   MoveTape tape_;
   std::vector<PhraseOp> ops_;
   std::vector<PhraseExchange> exchanges_;
   std::vector<PhrasePost> posts_;
-  // By program, peer group and register of the stream.
+  // By program, peer group and the stream's register.
   std::map<std::array<uint32_t, 3>, PhraseExchange> messages_;
   uint32_t folded_part_ = kNone;           // the latest
   const FoldedSegment* folded_ = nullptr;  // of it
 
-  // Of the phrase being compiled. What is owed counts compute from when this was `compute_`, which
-  // moves on with every kernel.
+  // State of the phrase being compiled. What is owed counts compute relative to `compute_` at its
+  // issue; `compute_` advances with every kernel.
   struct Event {
     uint16_t stream = 0;
-    uint16_t place = 0;  // among those that are waited for later
+    uint16_t place = 0;  // among the events that are waited for later
     uint32_t covers = 0;
     uint32_t last_use = 0;
   };
@@ -259,11 +260,11 @@ class PhraseCompiler {
   KernelTimes compute_ = {};
   using StreamCounts = std::array<uint32_t, graph::kStageStreamCount>;
   StreamCounts owed_count_ = {};   // by stream
-  StreamCounts owed_before_ = {};  // likewise, before the phrase
-  StreamSet owing_ = 0;            // streams that owe any, or have a debt
-  PhraseBody body_;                // what it begins with, waits for and sets so far
-  bool settles_ = false;           // it waits for what is owed, or for a slot
-  uint32_t live_events_ = 0;       // places that are taken, as bits
+  StreamCounts owed_before_ = {};  // the same, before the phrase
+  StreamSet owing_ = 0;            // streams that owe any or have a debt
+  PhraseBody body_;                // what it starts with, waits for and sets so far
+  bool settles_ = false;           // it waits for something owed or for a slot
+  uint32_t live_events_ = 0;       // places in use, as bits
 };
 
 }  // namespace prism::replayer

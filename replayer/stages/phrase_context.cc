@@ -1,4 +1,4 @@
-// What a phrase that is being compiled owes to waits, after it and before it.
+// What is owed to waits before and after the phrase being compiled.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -50,7 +50,7 @@ void PhraseCompiler::LoadContext(const PhraseContext& context) {
   owing_ = context_.debts;
   for (PhraseContext::Owed& owed : context_.owed) {
     for (DurationNs& beside : owed.beside) {
-      beside = -beside;  // compute since is what runs from now on less this
+      beside = -beside;  // compute since then is what runs from now on minus this
     }
     ++owed_count_[owed.stream];
     owing_ |= Bit(owed.stream);
@@ -69,7 +69,7 @@ void PhraseCompiler::KeepBody(uint32_t phrase) {
                    context_.owed.end());
 }
 
-// As Write, where the phrase was written for a context that is the same to it.
+// As Write, if the phrase was already written for a context that is equivalent for it.
 bool PhraseCompiler::Recall(uint32_t phrase) {
   const std::vector<PhraseBody>& bodies = bodies_[phrase];
   const auto body = std::find_if(bodies.begin(), bodies.end(), [&](const PhraseBody& known) {
@@ -103,9 +103,10 @@ void PhraseCompiler::StoreContext() {
   StoreDebts();
 }
 
-// The first ones that a stream owes and whose charge stays as it is are added to its debt, as long
-// as all slots that cover any of the stream cover them: then whoever waits pays for all of them.
-// Where no slot covers any, that is who waits for the host or for an event that is yet to come.
+// The first collectives that a stream owes, if their charge is final, are added to its debt, as
+// long as every slot that covers any of the stream covers them: then whoever waits pays for all of
+// them. If no slot covers any, that is whoever waits on the host or for an event still to be
+// recorded.
 void PhraseCompiler::StoreDebts() {
   std::array<uint32_t, graph::kStageStreamCount> most = {};
   std::array<DurationNs, graph::kStageStreamCount> added = {};
@@ -135,7 +136,7 @@ void PhraseCompiler::StoreDebts() {
   }
 }
 
-// Behind the ops of the phrase, which are repeated where it was recalled.
+// After the ops of the phrase, which are copied if it was recalled.
 void PhraseCompiler::WriteDebt(uint16_t stream, DurationNs added) {
   const auto begin = static_cast<uint32_t>(ops_.size());
   if (phrase_.ops + phrase_.op_count != begin) {
@@ -160,7 +161,7 @@ bool PhraseCompiler::IsSettled(const PhraseContext::Owed& owed) const {
   return true;
 }
 
-// True where the stream has a debt; then it has none any more.
+// Whether the stream had a debt, which is thereby taken.
 bool PhraseCompiler::TakeDebt(uint16_t stream) {
   if ((context_.debts & Bit(stream)) == 0) {
     return false;

@@ -1,4 +1,4 @@
-// How a PhraseRun runs the turns of a loop or stretch, and takes those that are left at once
+// How a PhraseRun runs the turns of a loop or stretch, and takes the remaining ones at once
 // (phrase_run.h says why).
 #include <algorithm>
 #include <array>
@@ -39,8 +39,8 @@ bool PhraseRun::AllAreIn(const PhraseStretch& stretch) const {
   return true;
 }
 
-// What is left from before a stretch crosses a stage in a turn: no turns are compared before half
-// of the stages may be through, and none any more where all are and yet go on unevenly.
+// Effects from before a stretch cross one stage per turn: no turns are compared until half of the
+// stages may be past them, and none once all are past them and still advance unevenly.
 bool PhraseRun::IsWorthASnapshot(const Turns& turns) const {
   return turns.stretch == nullptr ||
          (turns.stretch->turns - turns.left >= static_cast<int64_t>(stages_.size() / 2) &&
@@ -146,8 +146,8 @@ bool PhraseRun::MovesEvenly(const Turns& turns) {
   return true;
 }
 
-// Takes those of the turns that are left that go on as the last two did: all, or as many as two
-// trials that went too far tell.
+// Takes those remaining turns that continue like the last two: all of them, or as many as two
+// trials that went too far indicate.
 void PhraseRun::Jump(Turns* turns) {
   auto& [now, later, unused] = turns->history;
   turns->moves.clear();
@@ -184,7 +184,7 @@ void PhraseRun::Jump(Turns* turns) {
   }
 }
 
-// As if stages had taken so many more turns of a stretch. Those of the loop begin at one step.
+// As if stages had taken `by` more turns of a stretch. Those of the loop begin at one step.
 void PhraseRun::Shift(const Turns& turns, int64_t by) {
   if (turns.stretch != nullptr) {
     const auto steps = static_cast<uint32_t>(by * PhraseStretch::kSteps);  // wraps round: back
@@ -195,7 +195,7 @@ void PhraseRun::Shift(const Turns& turns, int64_t by) {
   }
 }
 
-// To where so many turns lead from now on.
+// To the state that `by` turns from now lead to.
 void PhraseRun::MoveTo(const Turns& turns, int64_t by) {
   size_t i = 0;
   VisitTimes(Extent::kChanging, [&](TimeNs& value) {
@@ -204,7 +204,7 @@ void PhraseRun::MoveTo(const Turns& turns, int64_t by) {
   });
 }
 
-// How far `later` is beyond where `by` turns lead to.
+// How far `later` is beyond the state that `by` turns lead to.
 std::vector<DurationNs> PhraseRun::ExcessOf(const Turns& turns, int64_t by, const Snapshot& later) {
   std::vector<DurationNs> excess(turns.moves.size());
   for (size_t i = 0; i < excess.size(); ++i) {
@@ -217,8 +217,8 @@ bool PhraseRun::Trial::GoesOn() const {
   return std::all_of(excess.begin(), excess.end(), [](DurationNs ns) { return ns == 0; });
 }
 
-// Turns after which no register is beyond, if each has grown so evenly from there on. An excess is
-// convex, so that there may be fewer; a trial decides.
+// The number of turns up to which no register exceeds the prediction, if each excess has grown
+// linearly since then. An excess is convex, so there may be fewer; a trial decides.
 int64_t PhraseRun::TurnsWithout(const Trial& near, const Trial& far) {
   int64_t turns = near.turns - 1;
   for (size_t i = 0; i < near.excess.size(); ++i) {

@@ -16,10 +16,10 @@ bool IsTail(uint16_t reg) {
   return reg != kHostRegister && reg < kFirstSlotRegister;
 }
 
-// Moves with up to so many outputs have code of their own.
+// Moves with at most this many outputs have specialised code.
 constexpr size_t kUnrolledOutputs = 3;
 
-// Of a move with so many inputs and outputs; kOutputs 0: with any number.
+// Applies a move with that many inputs and outputs; kOutputs 0: any number.
 template <size_t kInputs, size_t kOutputs>
 void ApplyRows(const Move& move, const MoveTape& tape, TimeNs* registers) {
   const uint16_t* reg = tape.registers.data() + move.registers;
@@ -83,7 +83,7 @@ void MoveWriter::Restart() {
   inputs_[0] = kHostRegister;
 }
 
-// The form of a register, which is an input if nothing was written to it.
+// The form of a register; an input if nothing was written to it.
 MoveWriter::Form& MoveWriter::At(uint16_t reg) {
   if (place_[reg] == kUntouched) {
     place_[reg] = static_cast<uint16_t>(forms_.size());
@@ -125,7 +125,7 @@ void MoveWriter::Raise(uint16_t reg, uint16_t by) {
 
 void MoveWriter::Copy(uint16_t from, uint16_t to) {
   const Form form = At(from);
-  if (place_[to] == kUntouched) {  // what it was does not matter
+  if (place_[to] == kUntouched) {  // its earlier value does not matter
     place_[to] = static_cast<uint16_t>(forms_.size());
     touched_.push_back(to);
     forms_.emplace_back();
@@ -193,8 +193,8 @@ uint32_t MoveWriter::Store() {
   return static_cast<uint32_t>(tape_->moves.size() - 1);
 }
 
-// Those that decide something in some state that may be: not what is minus infinity, nor what is
-// after the compute stream's tail and leads nowhere later than that does.
+// Chooses those that decide an output in some possible state: not those that are minus infinity,
+// nor those that are behind the compute stream's tail and lead to nothing later than it does.
 void MoveWriter::ChooseInputs() {
   const auto* compute = std::find(inputs_.begin(), inputs_.begin() + input_count_, kComputeTail);
   kept_.clear();
@@ -217,7 +217,8 @@ bool MoveWriter::DecidesNothing(uint32_t input, uint32_t compute) const {
   });
 }
 
-// The outputs that take a row of the matrix, the compute stream's tail first; others follow.
+// Chooses the outputs that get a row of the matrix, the compute stream's tail first; the others
+// follow it by fixed times.
 void MoveWriter::ChooseRows() {
   following_.clear();
   const auto compute = std::find(outputs_.begin(), outputs_.end(), kComputeTail);
@@ -234,8 +235,8 @@ void MoveWriter::ChooseRows() {
   }
 }
 
-// By how much a form is beyond the compute stream's in whatever state; nothing where that depends
-// on the state.
+// By how much a form is later than the compute stream's in every state; null if that depends on the
+// state.
 std::optional<DurationNs> MoveWriter::BeyondCompute(const Form& form) const {
   const Form& compute = forms_[place_[kComputeTail]];
   std::optional<DurationNs> beyond;
@@ -256,9 +257,9 @@ std::optional<DurationNs> MoveWriter::BeyondCompute(const Form& form) const {
 
 // What is known after the move.
 void MoveWriter::Learn() {
-  Form compute;  // of its tail after the move
+  Form compute;  // form of its tail after the move
   compute.fill(kMinusInfinity);
-  bool goes_on = true;  // is not earlier than before it
+  bool goes_on = true;  // the tail is not earlier than before the move
   if (place_[kComputeTail] != kUntouched) {
     compute = forms_[place_[kComputeTail]];
     goes_on = std::any_of(kept_.begin(), kept_.end(), [&](uint32_t input) {

@@ -1,5 +1,5 @@
 // What a stage does between two meetings with others, as max-plus matrices: registers (the host's
-// time, tails of streams, event slots) from where they stood before.
+// time, tails of streams, event slots) as a function of their values before.
 //
 //   out'[i] = max over j of in[j] + m[j][i]
 #pragma once
@@ -17,14 +17,14 @@
 
 namespace prism::replayer {
 
-// Numbers of a stage's registers. Behind the slots: events inside the block being written.
+// Numbers of a stage's registers. After the slots: events inside the block being written.
 inline constexpr uint16_t kHostRegister = 0;
 constexpr uint16_t TailRegister(uint16_t stream) {
   return static_cast<uint16_t>(1 + stream);
 }
 inline constexpr uint16_t kFirstSlotRegister = 1 + graph::kStageStreamCount;
 
-// A run counts in halves of a nanosecond: the odd half is a mark (phrase_run.h).
+// A run counts in half nanoseconds: an odd count is a mark (phrase_run.h).
 constexpr DurationNs Halves(DurationNs duration) {
   return 2 * duration;
 }
@@ -32,25 +32,25 @@ constexpr DurationNs Halves(DurationNs duration) {
 inline constexpr uint32_t kMaxMoveInputs = 8;
 inline constexpr uint32_t kMaxMoveOutputs = 64;
 
-// Where compute waits for all else in the end, the other streams end after it by fixed times: a
-// move works out the compute stream's tail, and theirs by one sum each.
+// If compute waits for everything else at the end, the other streams end a fixed time after it: a
+// move computes the compute stream's tail, and theirs by one addition each.
 struct Move {
   // Where its inputs begin in MoveTape::registers; its outputs come next, then those that follow
-  // from the first output.
+  // from the first output by a fixed time.
   uint32_t registers = 0;
-  // In MoveTape::entries: by output and input; then by how much those that follow are beyond the
-  // first output.
+  // In MoveTape::entries: by output and input; then by how much those that follow are later than
+  // the first output.
   uint32_t matrix = 0;
   uint16_t inputs = 0;
   uint16_t outputs = 0;
   uint16_t following = 0;
-  uint16_t code = 0;  // that applies it, by inputs and outputs
+  uint16_t code = 0;  // selects the code that applies it, by numbers of inputs and outputs
 };
 
-// What is known of tails wherever this code runs, by stream. An input of a move that cannot decide
-// any output is left out of it.
+// What is known about tails whenever this code runs, by stream. An input that cannot decide any
+// output is left out of its move.
 struct KnownTails {
-  StreamSet behind = 0;  // at or after the compute stream's
+  StreamSet behind = 0;  // at or after the compute stream's tail
   StreamSet never = 0;   // minus infinity
 
   bool operator==(const KnownTails&) const = default;
@@ -65,7 +65,7 @@ struct MoveTape {
 
 void ApplyMove(const MoveTape& tape, uint32_t move, TimeNs* registers);
 
-// Follows ops in forms and writes a move wherever what follows needs registers.
+// Follows ops symbolically, as forms, and writes a move wherever the next op needs registers.
 class MoveWriter {
  public:
   // A time as a function of the inputs.
@@ -75,17 +75,17 @@ class MoveWriter {
 
   void Reset(size_t registers, const KnownTails& known);
 
-  // Of registers before the next op; moves that are not written yet count as done.
+  // What is known of registers before the next op; moves not written yet count as done.
   [[nodiscard]] const KnownTails& known() const { return known_; }
-  // A tail is moved on by something else than a move, or set to minus infinity.
+  // A tail is advanced by something other than a move, or set to minus infinity.
   void TailMoved(uint16_t reg);
   void TailCleared(uint16_t reg);
 
-  // As if `duration` went by on the host.
+  // Adds `duration` of host time.
   void AddHost(DurationNs duration) { host_ns_ += duration; }
   [[nodiscard]] DurationNs host_ns() const { return host_ns_; }
 
-  // Whether those registers may be used beside the current ones without a move in between.
+  // Whether those registers may be used together with the current ones without a move in between.
   template <typename Registers>
   [[nodiscard]] bool HasRoomFor(const Registers& registers) const {
     size_t more = 0;
@@ -102,12 +102,12 @@ class MoveWriter {
   void Copy(uint16_t from, uint16_t to);
   void Fold(const FoldedSegment& segment);
 
-  // Starts over where all that was followed is that `reg` has reached the host, whose time since
-  // the base of its register this gives.
+  // If all that was followed is that `reg` has reached the host: starts over and returns the host's
+  // time since the base of its register.
   std::optional<DurationNs> TakeReach(uint16_t reg);
 
-  // Writes what was followed and starts over; calls write(move). Of registers from `first_event` on
-  // only those for which is_live(register - first_event).
+  // Writes what was followed and starts over; calls write(move). Of the registers from
+  // `first_event` on, writes only those for which is_live(register - first_event).
   template <typename IsLive, typename Write>
   void Flush(uint16_t first_event, IsLive is_live, Write write) {
     outputs_.clear();
@@ -125,7 +125,7 @@ class MoveWriter {
  private:
   static constexpr uint16_t kUntouched = 0xFFFF;
 
-  // An output that follows from the first one.
+  // An output that follows the first one by a fixed time.
   struct Following {
     uint16_t reg = 0;
     DurationNs beyond = 0;

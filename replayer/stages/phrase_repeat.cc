@@ -1,4 +1,4 @@
-// How a PhraseRun knows an iteration from the one before it (phrase_run.h says why).
+// How a PhraseRun recognises that an iteration repeats the previous one (phrase_run.h says why).
 #include <algorithm>
 #include <cstddef>
 
@@ -15,7 +15,7 @@ bool IsMarked(TimeNs time) {
 
 }  // namespace
 
-// True where the iteration goes on as the one before.
+// Whether the iteration continues like the previous one.
 bool PhraseRun::RunFirstSteps() {
   for (Stage& stage : stages_) {
     HaltBefore(&stage, kFirstSteps);
@@ -34,8 +34,8 @@ bool PhraseRun::RunFirstSteps() {
   return false;
 }
 
-// Likewise, with marks where the first steps decide nothing, as where all wait for parameters that
-// are gathered.
+// The same, with marks after the first turn of the loop, for jobs whose first steps decide nothing,
+// for example if all stages wait for parameters being gathered.
 bool PhraseRun::RunFirstTurn() {
   RunStretches(stretches_.inside);
   Settle();
@@ -60,8 +60,8 @@ bool PhraseRun::AllCarryMarks() const {
   });
 }
 
-// Any marks will do, as long as they move together and decide when the iteration ends: where
-// kernels are slower than the host, what the last phrase has reached, and messages.
+// Any marks are valid, as long as they move together and decide when the iteration ends: if kernels
+// are slower than the host, those are what the last phrase has reached, and messages.
 void PhraseRun::MarkTimes(MarkedAt place) {
   for (const Stage& stage : stages_) {
     TimeNs* registers = stage.registers;
@@ -94,7 +94,7 @@ void PhraseRun::Unmark() {
   }
 }
 
-// Whether all that the next iteration can tell is marked.
+// Whether everything that the next iteration depends on is marked.
 bool PhraseRun::EndsOnMarks() const {
   for (size_t s = 0; s < stages_.size(); ++s) {
     const TimeNs* registers = stages_[s].registers;
@@ -112,8 +112,8 @@ bool PhraseRun::EndsOnMarks() const {
   return true;
 }
 
-// Whether all that was run so far led where it did in the marked iteration, later by one time. If
-// so, all stages start the next iteration later by that time.
+// Whether everything run so far led to the state of the marked iteration, later by one common time.
+// If so, all stages start the next iteration later by that time.
 bool PhraseRun::Repeats() {
   if (!ends_on_marks_ || marked_.values.empty()) {
     return false;

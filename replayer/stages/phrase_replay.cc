@@ -11,7 +11,7 @@
 namespace prism::replayer {
 namespace {
 
-// Stages of one kind with communicators and messages that lie on nodes in the same way.
+// Stages of one kind whose communicators and messages are placed on nodes in the same way.
 struct CompiledKind {
   uint32_t phrases = 0;   // kind in the job
   uint32_t topology = 0;  // kind in StageTopologies
@@ -19,7 +19,7 @@ struct CompiledKind {
   std::unique_ptr<PhraseCompiler> compiler;
 };
 
-// What the phrases of a job hold.
+// Streams used by the phrases of a job.
 struct UsedStreams {
   StreamSet posting = 0;
   uint32_t axes = 0;
@@ -53,7 +53,7 @@ class Evaluation {
     }
   }
 
-  // False where a stage begins with something else than an op on a stream.
+  // False if a stage begins with something other than an op on a stream.
   bool SetUp() {
     for (size_t s = 0; s < shared_.job->stages.size(); ++s) {
       PhraseRun::StageSetup setup;

@@ -1,5 +1,5 @@
 // The iteration time of a job from its phrases: the result of StageEvaluator without a breakdown,
-// many times faster, for jobs that PhraseRun can run.
+// many times faster, for jobs that PhraseRun supports.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,9 @@ struct PhraseReplayOptions {
   int64_t more_rounds = 0;  // as if the steady part had this many more rounds (PhraseLoop)
 };
 
-// Nothing where this job takes a StageEvaluator, or more rounds cannot be told from it. `library`:
-// for jobs of this job's program and with several stages, or one, as this.
+// Null if this job needs a StageEvaluator, or if the time of more rounds cannot be derived from it.
+// `library`: one for jobs with this job's program, and like this one with several stages or with
+// one.
 Result<std::optional<StageReplayResult>> PhraseReplay(const graph::PhrasedJob& job,
                                                       const graph::ClusterSpec& cluster,
                                                       const PhraseReplayOptions& options,

@@ -32,7 +32,7 @@ PhraseRun::PhraseRun(const graph::PhrasedJob& job,
     stage.steps = &job.stages[s].steps;
     stage.before.resize(kFirstSlotRegister);
     registers += stage.register_count;
-    messages = std::max(messages, 2 * stage.steps->size());  // before a pass and after it
+    messages = std::max(messages, 2 * stage.steps->size());  // before and after a pass
   }
   registers_.resize(registers);
   const graph::ParallelSizes& sizes = job.job.parallel;
@@ -111,7 +111,7 @@ void PhraseRun::BeginIteration() {
     for (uint16_t stream = 0; stream < graph::kStageStreamCount; ++stream) {
       if ((posting_ & Bit(stream)) != 0) {
         registers[TailRegister(stream)] =
-            kMinusInfinity;  // what messages wait for beside send_tail
+            kMinusInfinity;  // what messages wait for besides send_tail
       }
     }
     Wake(&stage);
@@ -172,7 +172,7 @@ void PhraseRun::LeaveSendTails() {
   }
 }
 
-// As StageRun: a stream that has not moved is not used.
+// As in StageRun: a stream that has not moved is not used.
 bool PhraseRun::IsSteady() {
   const TimeNs* first = stages_.front().registers;
   const DurationNs moved = first[kHostRegister] - stages_.front().before[kHostRegister];
@@ -396,7 +396,7 @@ void PhraseRun::HostSync(Stage* stage, const PhraseOp& op) {
   registers[kHostRegister] += std::max(reached, target) + charge - reached;
 }
 
-// False when the stage has to wait.
+// False if the stage has to wait.
 bool PhraseRun::Execute(Stage* stage, const PhraseOp& op) {
   if (op.kind == PhraseOpKind::kPass) {
     return Pass(stage, op);
@@ -421,7 +421,7 @@ bool PhraseRun::Execute(Stage* stage, const PhraseOp& op) {
   return true;
 }
 
-// False where the stage is through, or waits for a turn to begin.
+// False if the stage is done or waits for a turn to begin.
 bool PhraseRun::NextStep(Stage* stage) {
   if (stage->step == stage->stop && !GoesOn(stage)) {
     return false;

@@ -1,33 +1,36 @@
-// Runs the iterations of a PhrasedJob: every stage goes through its phrases in host issue order, as
-// far as what is known of the other stages allows, until all are through. The same times as
-// StageRun's, which takes the ops of a stage one by one; here a pass is one product with a matrix.
+// Runs the iterations of a PhrasedJob: every stage advances through its phrases in host issue
+// order, as far as what is known of the other stages allows, until all are done. The times equal
+// those of StageRun, which takes the ops of a stage one by one; here a pass is one product with a
+// matrix.
 //
-// A round of the steady part may stand for many (PhraseLoop). No stage begins a turn of it before
-// all have gone as far as they can in the turns before. What is known then is a row of registers,
-// and each turn moves it on by the same maxima of sums: a function whose components are all convex.
-// Let two turns have moved every register by its own time: x, x + r, x + 2r. If a turn from
-// x + (n + 2)r gives x + (n + 3)r, then each component is on one line at 0, 1 and n + 2; being
-// convex, it is on that line in between. So the turns from x + 2r on to x + (n + 3)r are one.
+// A round of the steady part may represent many (PhraseLoop). No stage begins a turn of it before
+// all have advanced as far as they can in the previous turns. The state is then a vector of
+// registers, and each turn advances it by the same maxima of sums: a function whose components are
+// all convex. Suppose that two turns have moved every register by its own time: x, x + r, x + 2r.
+// If a turn from x + (n + 2)r yields x + (n + 3)r, then each component lies on one line at 0, 1 and
+// n + 2; being convex, it lies on that line in between. So the turns from x + 2r to x + (n + 3)r
+// are taken as one.
 //
-// Inside of a round all stages take a pass in either direction over and over, as long as none comes
-// to other layers (PhraseStretch). Those pairs are turns as well: each stage halts one pair further
-// on. Once every stage has begun the stretch and stands at the same place of its pair as a turn
-// before, each turn takes every stage through the same phrases, in whatever order, and is the same
-// maxima of sums of what they may change. What is left from before the stretch crosses a stage in a
-// turn, so that no turns are compared before half of the stages may be through.
+// Inside a round all stages repeat one forward and one backward pass, as long as none reaches
+// different layers (PhraseStretch). Those pairs are turns as well: each stage halts one pair
+// further on. Once every stage has begun the stretch and is at the same place in its pair as one
+// turn before, each turn takes every stage through the same phrases, in whatever order, and is the
+// same maxima of sums of what they may change. Effects from before the stretch cross one stage per
+// turn, so no turns are compared until half of the stages may be past them.
 //
 // The second iteration ends after its first steps, or after the first turn of its loop
-// (phrase_repeat.cc). Let the first one stand at y there, and end at g(y). Some of y's registers
-// are marked, and with them all that is reached from one of them: what ends marked is the longest
-// of the ways there, and one of those begins at a mark. Let the second iteration stand at y' after
-// the same steps: c later at every mark, nowhere more than c later. g is maxima of sums, so nothing
-// ends more than c later than in g(y), and what ends marked not less. Where every register ends
-// marked, or not beyond its host, which is marked, the next iteration cannot tell g(y') from g(y) +
-// c: every iteration from here on takes c. Debts are no times but begin at none and grow by what
-// steps say, so that the same steps leave the same.
+// (phrase_repeat.cc). Let the state of the first one be y at that point, and g(y) at its end. Some
+// of y's registers are marked, and with them everything reached from one of them: whatever ends
+// marked is the longest of the paths to it, and one of the longest begins at a mark. Let the state
+// of the second iteration be y' after the same steps: c later at every mark, nowhere more than c
+// later. g is maxima of sums, so nothing ends more than c later than in g(y), and what ends marked
+// ends no less than c later. If every register ends marked, or not later than its host, which is
+// marked, the next iteration cannot distinguish g(y') from g(y) + c: every iteration from here on
+// takes c. Debts are not times: they begin at zero and grow by what the steps add, so the same
+// steps leave the same debts.
 //
-// Times are counted in halves of a nanosecond, and an odd one is marked: of equal times max takes
-// the marked one, and a sum with durations, which are even, is marked where its time is.
+// Times are counted in half nanoseconds, and an odd one is marked: of equal times max takes the
+// marked one, and a sum with durations, which are even, is marked if its time is.
 #pragma once
 
 #include <array>
@@ -47,23 +50,23 @@ class PhraseRun {
   // What a stage starts with.
   struct StageSetup {
     PhraseCompiler* compiler = nullptr;
-    DurationNs first_host_ns = 0;  // host time up to and with the first op that has a stream
+    DurationNs first_host_ns = 0;  // host time up to and including the first op with a stream
     uint16_t first_stream = 0;
   };
 
-  // All outlive the run. `posting`: streams of kPost.
+  // All arguments outlive the run. `posting`: streams of kPost.
   PhraseRun(const graph::PhrasedJob& job, std::vector<StageSetup> setups, StreamSet posting);
 
-  // From time 0. False where a phrase cannot be compiled, or stages wait for each other: then
-  // nothing is known.
+  // From time 0. False if a phrase cannot be compiled or stages wait for each other; then no result
+  // is valid.
   bool Run(int32_t iterations, const PhraseLoop* loop);
 
   // Start to start of the last iteration.
   [[nodiscard]] DurationNs IterationNs(size_t stage) const;
 
  private:
-  // Before marks: enough for a message to come from the first stage to the last, and for all to be
-  // late by what the first stage is.
+  // Steps before marks: enough for a message to get from the first stage to the last, and for all
+  // to be as late as the first stage is.
   static constexpr uint32_t kFirstSteps = 8;
 
   // One end of a message.
@@ -74,16 +77,16 @@ class PhraseRun {
 
   struct Stage;
 
-  // Times of registers and messages: all, or those that the iteration has changed so far.
+  // Which times of registers and messages: all, or those that the iteration has changed so far.
   enum class Extent : uint8_t { kAll, kChanging };
 
   // 0: senders, 1: receivers.
   struct Channel {
     std::array<int64_t, 2> posted = {};
     std::array<int64_t, 2> finished = {};
-    std::array<Stage*, 2> waiting = {};  // for what that end posts next
+    std::array<Stage*, 2> waiting = {};  // waiting for that end's next post
     Arrival* arrivals = nullptr;         // rings of room_, by end
-    // Of the sender's stream, where nothing waits for its messages.
+    // Tail of the sender's stream if nothing waits for its messages.
     TimeNs send_tail = 0;
 
     [[nodiscard]] bool IsIn(Extent extent) const {
@@ -91,7 +94,7 @@ class PhraseRun {
     }
   };
 
-  // Times and durations of a run are in halves.
+  // Times and durations of a run are in half nanoseconds.
   struct Stage {
     PhraseCompiler* compiler = nullptr;
     std::array<Channel*, kPhraseRoutes> channels = {};  // by PhrasePost::route
@@ -102,7 +105,7 @@ class PhraseRun {
     const PhraseLoop::OfStage* loop = nullptr;
     uint32_t step = 0;
     uint32_t halt = kNone;  // step before which it waits
-    uint32_t stop = 0;      // the next step before which it may have to wait
+    uint32_t stop = 0;      // the next step before which it may need to wait
     uint32_t turn = 0;
     uint32_t op = 0;      // of the phrase
     uint32_t phrase = 0;  // compiled
@@ -123,7 +126,7 @@ class PhraseRun {
     DurationNs longest = 0;
   };
 
-  // Registers and messages that a turn may change, and where stages stand.
+  // Registers and messages that a turn may change, and the positions of the stages.
   struct Snapshot {
     std::vector<int64_t> shape;
     std::vector<TimeNs> values;
@@ -133,17 +136,17 @@ class PhraseRun {
   struct Turns {
     const PhraseStretch* stretch = nullptr;
     int64_t left = 0;                 // not begun
-    std::array<Snapshot, 3> history;  // at their ends, the latest first
+    std::array<Snapshot, 3> history;  // at the ends of the latest turns, latest first
     std::vector<DurationNs> moves;    // of registers in a turn
   };
 
   // Where an iteration is marked: after its first steps, or after the first turn of its loop.
   enum class MarkedAt : uint8_t { kFirstSteps, kFirstTurn };
 
-  // A turn from as far on as `turns` turns like the last ones would lead.
+  // A trial turn from the state that `turns` further turns like the last ones would lead to.
   struct Trial {
     int64_t turns = 0;
-    std::vector<DurationNs> excess;  // of registers, over where it would lead
+    std::vector<DurationNs> excess;  // of registers, beyond the predicted state
 
     [[nodiscard]] bool GoesOn() const;
   };
@@ -204,7 +207,7 @@ class PhraseRun {
   std::vector<Stage> stages_;
   std::vector<TimeNs> registers_;
   std::vector<Channel> channels_;        // by PhrasePost::channel and sender
-  std::unique_ptr<Arrival[]> arrivals_;  // of all channels; not set before they are posted
+  std::unique_ptr<Arrival[]> arrivals_;  // of all channels; unset until posted
   uint32_t room_ = 0;
   std::array<std::vector<Meeting>, graph::kGroupAxisCount> meetings_;  // in order
   std::vector<Stage*> work_;
@@ -213,13 +216,13 @@ class PhraseRun {
   PhraseStretches stretches_;
   Turns of_loop_;
   Turns of_stretch_;
-  int64_t begun_ = 1;  // turns of the loop, without those jumped over
+  int64_t begun_ = 1;  // turns of the loop, not counting those skipped
   bool loop_is_over_ = false;
   bool failed_ = false;
   Snapshot marked_;  // of an iteration
   MarkedAt marked_at_ = MarkedAt::kFirstSteps;
   bool ends_on_marks_ = false;  // that iteration
-  bool repeats_ = false;        // an iteration goes on as that one did
+  bool repeats_ = false;        // an iteration continues as the marked one did
   Snapshot now_;                // to compare with it
 };
 

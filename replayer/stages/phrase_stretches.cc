@@ -7,7 +7,7 @@
 namespace prism::replayer {
 namespace {
 
-// Whether round `round` of every stage takes the steps of the round before it.
+// Whether round `round` of every stage has the steps of the previous round.
 bool IsAsBefore(const graph::PhrasedJob& job, size_t round) {
   return std::all_of(job.stages.begin(), job.stages.end(), [&](const graph::PhrasedStage& stage) {
     const auto begin = [&](size_t r) { return stage.steps.begin() + stage.rounds[r]; };
@@ -27,7 +27,7 @@ class StretchFinder {
   explicit StretchFinder(const graph::PhrasedJob& job)
       : job_(job), parts_(job.stages.size()), fewest_(FewestTurns(job)) {}
 
-  // `part_of`: a Part from the number of a stage.
+  // `part_of`: returns the Part of a stage, given its number.
   template <typename PartOf>
   std::vector<PhraseStretch> Find(PartOf part_of) {
     stretches_.clear();
@@ -49,13 +49,13 @@ class StretchFinder {
  private:
   static constexpr int64_t kPair = PhraseStretch::kSteps;
 
-  // What is left from before has crossed all stages, and some turns are saved.
+  // Enough turns that effects from before have crossed all stages, and some turns are saved.
   static int64_t FewestTurns(const graph::PhrasedJob& job) {
     constexpr int64_t kSaved = 6;
     return static_cast<int64_t>(job.stages.size()) + kSaved;
   }
 
-  // By step from `first` on: whether all stages take the phrases of the pair before it.
+  // By step from `first` on: whether all stages run the phrases of the previous pair.
   void FindAlike(int64_t first, int64_t last) {
     alike_.assign(static_cast<size_t>(last - first), 1);
     for (size_t s = 0; s < parts_.size(); ++s) {
@@ -98,12 +98,12 @@ class StretchFinder {
 }  // namespace
 
 std::optional<PhraseLoop> FindPhraseLoop(const graph::PhrasedJob& job, int64_t more) {
-  constexpr size_t kFewest = 3;  // one with one like it on either side
+  constexpr size_t kFewest = 3;  // one with an equal one on either side
   size_t known = std::numeric_limits<size_t>::max();
   for (const graph::PhrasedStage& stage : job.stages) {
     known = std::min(known, stage.rounds.size());
   }
-  // Rounds first .. last are alike; where the last of all ends is not known.
+  // Rounds first .. last are equal; the end of the very last one is not known.
   for (size_t last = known - std::min<size_t>(known, 2); last > 0;) {
     size_t first = last;
     while (first > 0 && IsAsBefore(job, first)) {
@@ -124,9 +124,9 @@ std::optional<PhraseLoop> FindPhraseLoop(const graph::PhrasedJob& job, int64_t m
   return std::nullopt;
 }
 
-// Stages are at the same backward pass where their rounds begin, and what moves between two of them
-// there is what the later one moves a pair later. So it halts that much later, or all would wait
-// for the stages after them.
+// At the beginning of their rounds all stages are at the same backward pass, and what two of them
+// exchange there, the later one exchanges one pair later. So it halts that much later, or all would
+// wait for the stages after them.
 PhraseStretches FindPhraseStretches(const graph::PhrasedJob& job,
                                     const PhraseLoop* loop,
                                     uint32_t first_steps) {

@@ -107,7 +107,8 @@ void StageCostModel::BindTransfers(const CollectiveCost& cost, double scale) {
               : cost.Collective(transfers[t].shape, kinds[kind][transfers[t].axis]);
       costs_.transfer_ns[kind].push_back(Scaled(duration, scale));
     }
-    // Calls of one NCCL group run one after the other on a communicator, beside those of others.
+    // Calls of one NCCL group run one after the other on a communicator, concurrently with those on
+    // other communicators.
     for (const CollectiveCalls& calls : plan_.tables.collectives) {
       std::array<DurationNs, graph::kGroupAxisCount> by_axis = {};
       for (const uint32_t t : calls.transfers) {
@@ -131,7 +132,7 @@ void StageCostModel::BindTransfers(const CollectiveCost& cost, double scale) {
   for (const PeerMessage& message : plan_.messages) {
     costs_.message_eager.push_back(cost.IsEager(message.bytes));
   }
-  // Few groups differ in their loads.
+  // Only few groups have different loads.
   std::vector<std::vector<PeerLoad>> known;
   std::vector<std::vector<DurationNs>> durations;
   std::vector<PeerLoad> loads;
@@ -186,7 +187,7 @@ void StageCostModel::BindSegments() {
   }
 }
 
-// Host time of every instruction, and what its waits pay, both in issue order.
+// Host time of every instruction and the charges of waits, both in issue order.
 void StageCostModel::BindStage(size_t stage) {
   const StageLanes& lanes = plan_.stages[stage];
   const std::vector<FoldedSegment>& segments = costs_.segments[KindOf(stage)];

@@ -1,6 +1,6 @@
 // The durations of a StagePlan on a cluster: everything that depends on parameters. Binding a plan
-// again to other parameters costs microseconds; what it takes from the layout (which communicator
-// spans how many nodes) is kept as long as the number of GPUs of a node stays.
+// again to other parameters costs microseconds; what it derives from the layout (which communicator
+// spans how many nodes) is kept while the number of GPUs per node stays the same.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ struct StageCosts {
   std::vector<DurationNs> iteration_host_ns;       // by stage
 };
 
-// What they take before scales.
+// Durations before scaling.
 DurationNs WorkDuration(const WorkItem& item,
                         const ComputeCost& compute,
                         const graph::Graph& strings,
@@ -43,7 +43,7 @@ DurationNs WorkDuration(const WorkItem& item,
 DurationNs SpanDuration(const HostSpan& span, const std::vector<DurationNs>& host);
 
 struct StageScales {
-  double compute = 1;  // multiplies every compute duration (intervals)
+  double compute = 1;  // multiplies every compute duration (for intervals)
   double comm = 1;     // multiplies every transfer duration
 };
 
@@ -71,7 +71,7 @@ class StageCostModel {
 
   const graph::JobProgram& job_;
   const StagePlan& plan_;
-  graph::Graph strings_;  // those of the job, as the cost model wants them
+  graph::Graph strings_;  // those of the job, in the form that the cost model takes
   double overlap_slowdown_ = 1;
   std::optional<StageTopologies> topologies_;
   std::vector<bool> channel_on_node_;

@@ -1,4 +1,4 @@
-// Which sends and receives, and which collectives over stages, are one: by their order.
+// Matches sends with receives, and collectives over stages with each other, by their order.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace prism::replayer {
 
-// What all stages share while they are laid out.
+// State shared by all stages while they are laid out.
 class StageMatching {
  public:
   StageMatching(const graph::ParallelSizes& sizes, StagePlan* plan) : sizes_(sizes), plan_(plan) {}
@@ -78,7 +78,8 @@ class StageMatching {
     uint32_t received = 0;
   };
 
-  // Neighbours form a ring; with two stages both are one rank, and both ways one channel.
+  // Neighbours form a ring; with two stages both neighbours are one rank, and both directions one
+  // channel.
   uint32_t ChannelOf(const graph::PeerTransfer& transfer, int32_t stage) {
     const bool next = transfer.peer_slot == graph::SlotOf(graph::PeerSlot::kNext);
     const int32_t peer = (stage + (next ? 1 : -1) + sizes_.pp) % sizes_.pp;

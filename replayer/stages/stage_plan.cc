@@ -20,7 +20,7 @@ bool FitsOneSegment(StreamSet streams) {
   return std::popcount(streams) <= static_cast<int>(kMaxFoldedStreams);
 }
 
-// Runs of blocks, each found from the run without its last block.
+// Ids of runs of blocks, each found from the run without its last block.
 class SegmentIds {
  public:
   static constexpr uint32_t kEmptyRun = 0;
@@ -47,8 +47,8 @@ class SegmentIds {
     uint32_t next = 0;  // run
   };
 
-  std::unordered_map<uint64_t, uint32_t> runs_;  // by run and block; never walked
-  std::vector<Step> latest_ = {{}};              // by run: mostly the next as well
+  std::unordered_map<uint64_t, uint32_t> runs_;  // by run and block; never iterated
+  std::vector<Step> latest_ = {{}};              // by run: usually the next one as well
   std::vector<uint32_t> segments_ = {kNone};     // by run
 };
 
@@ -215,7 +215,7 @@ class StageLayout {
         instruction.sync = op.sync;
         instruction.event = EventOf(op, first_event);
         if (op.sync == graph::OpKind::kEventSync && instruction.event == kNone) {
-          AddRest(op.span);  // over since an earlier iteration
+          AddRest(op.span);  // complete since an earlier iteration
           return OkStatus();
         }
         SettleSync(&instruction);
@@ -347,7 +347,7 @@ class StageLayout {
     lanes_.first_stream = op.stream;
   }
 
-  // Blocks of markers alone cost nothing and do not end a segment.
+  // Blocks with only markers cost nothing and do not end a segment.
   void AddRest(uint32_t span) {
     if (span != SpanTable::kEmptySpan) {
       CloseSegment();
@@ -364,12 +364,12 @@ class StageLayout {
   ChargeTracker tracker_;
   std::vector<uint32_t> slot_event_;   // by slot: latest record
   std::vector<RecordedEvent> events_;  // by event of the stage
-  StreamSet apart_ = 0;                // with a lane of their own
+  StreamSet apart_ = 0;                // with their own lane
   StreamSet computed_ = 0;             // on which a kernel was issued
   std::vector<uint32_t> open_;         // blocks of the segment being collected
   uint32_t open_run_ = SegmentIds::kEmptyRun;
   StreamSet open_streams_ = 0;
-  uint32_t rest_ = SpanTable::kEmptySpan;  // host cost that no instruction holds yet
+  uint32_t rest_ = SpanTable::kEmptySpan;  // host cost not yet in any instruction
   bool has_first_ = false;
   SegmentIds* segment_ids_ = nullptr;
   StageLanes lanes_;

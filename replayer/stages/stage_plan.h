@@ -1,12 +1,12 @@
 // The evaluation of a JobProgram, laid out: for every pipeline stage the instructions of an
-// iteration in host issue order, and who meets whom. Free of parameters: replayer/stages/
-// stage_costs.h fills in durations.
+// iteration in host issue order, and which of them meet. Independent of parameters:
+// replayer/stages/ stage_costs.h fills in durations.
 //
-// Calls of closed blocks (lowered_block.h) are folded: a run of them is one segment, which moves
+// Calls of closed blocks (lowered_block.h) are folded: a run of them is one segment, which advances
 // the host and the tails of its streams by a fixed max-plus matrix (block_fold.h). Everything else
-// is one instruction an op. Streams that meet other stages have a lane of their own, because they
-// stand still while the rest goes on, unless compute waits for them at once; all others are
-// evaluated in issue order, as one lane.
+// is one instruction per op. Streams that meet other stages have their own lane, because they are
+// blocked while the rest advances, unless compute waits for them at once; all others are evaluated
+// in issue order, as one lane.
 #pragma once
 
 #include <cstdint>
@@ -36,9 +36,9 @@ struct Instruction {
   uint32_t index = kNone;   // segment, work, CollectiveCalls, meeting or peer group
   uint32_t event = kNone;   // kRecord, kWait, kHostSync
   uint32_t charge = kNone;  // kWait, kHostSync: overlap charge of the stage
-  uint32_t span = 0;        // host cost since the instruction before, a segment's own apart
-  uint32_t epoch = 0;       // waits of the host before it
-  uint32_t mark = kNone;    // ComputeMark taken here (kSegment: the first of its block's)
+  uint32_t span = 0;        // host cost since the previous instruction, without a segment's own
+  uint32_t epoch = 0;       // number of host waits before it
+  uint32_t mark = kNone;    // ComputeMark taken here (kSegment: the first of its block)
 };
 
 // Streams that the blocks of a segment may touch; blocks with more are not folded.
@@ -47,7 +47,7 @@ inline constexpr size_t kMaxFoldedStreams = 6;
 // A run of calls of closed blocks.
 struct Segment {
   std::vector<uint32_t> blocks;
-  uint32_t exports = 0;  // marks of collectives that it leaves without a wait; then one block only
+  uint32_t exports = 0;  // marks of collectives that no wait in it settles; only with one block
 };
 
 // How much compute the kernel streams of the stage had done when a collective was issued.
@@ -63,7 +63,7 @@ struct StageChargeSource {
   uint32_t mark = 0;
   uint16_t collective_stream = 0;
   uint16_t waiting_stream = 0;
-  bool any_stream = false;  // the host waits: compute of all streams but the collective's
+  bool any_stream = false;  // the host waits: compute of all streams except the collective's
 };
 
 // One send with its receive.
@@ -88,7 +88,7 @@ struct StagePeerGroup {
   std::vector<StagePost> posts;
 };
 
-// A collective whose members sit in several stages.
+// A collective whose members are in several stages.
 struct StageMeeting {
   uint32_t members = 0;                                 // stages
   std::vector<std::pair<int32_t, uint32_t>> transfers;  // (stage, TransferItem)
@@ -96,15 +96,15 @@ struct StageMeeting {
 
 struct StageLanes {
   std::vector<Instruction> instructions;     // host issue order
-  std::vector<std::vector<uint32_t>> lanes;  // their indices; 0: everything that is not apart
-  std::vector<uint32_t> syncs;               // the host's waits, likewise
+  std::vector<std::vector<uint32_t>> lanes;  // their indices; 0: everything without its own lane
+  std::vector<uint32_t> syncs;               // the host's waits, the same
   std::vector<uint32_t> lane_of_stream;
   std::vector<ComputeMark> marks;
   std::vector<StageChargeSource> charge_sources;  // by instruction
   uint32_t charge_count = 0;
   uint32_t event_count = 0;
   uint32_t rest_span = 0;     // host cost after the last instruction
-  uint32_t first_span = 0;    // host cost up to and with the first op on a stream
+  uint32_t first_span = 0;    // host cost up to and including the first op on a stream
   uint16_t first_stream = 0;  // its stream
 };
 
@@ -122,16 +122,16 @@ struct StagePlan {
   std::vector<StageLanes> stages;
 };
 
-// What the layout asks of a block at every call.
+// What the layout needs to know about a block at every call.
 struct BlockStreams {
   StreamSet all = 0;
   StreamSet kernels = 0;   // that hold kernels
   StreamSet apart = 0;     // that wait for other stages
-  StreamSet settled = 0;   // that must owe nothing before it
+  StreamSet settled = 0;   // that must not owe anything before it
   StreamSet computed = 0;  // that must have computed before it
-  StreamSet posting = 0;   // with messages that nothing of the stage waits for
+  StreamSet posting = 0;   // with messages that nothing in the stage waits for
   uint32_t axes = 0;       // of its collectives, as bits
-  bool foldable = false;   // as far as it is known without what comes in front
+  bool foldable = false;   // as far as can be known without what precedes it
 };
 
 BlockStreams StreamsOfBlock(const StagePlan& plan,
@@ -141,8 +141,8 @@ BlockStreams StreamsOfBlock(const StagePlan& plan,
 // Whether a collective is one over several stages.
 bool IsMeeting(const StagePlan& plan, const StageOp& op, const graph::ParallelSizes& sizes);
 
-// `fold` false: every op is an instruction of its own. Fails when sends and receives or collectives
-// of the stages do not pair up. `job` outlives the plan.
+// `fold` false: every op is a separate instruction. Fails if sends and receives, or collectives, of
+// the stages do not match. `job` outlives the plan.
 Result<StagePlan> MakeStagePlan(const graph::JobProgram& job, bool fold);
 
 }  // namespace prism::replayer

@@ -1,10 +1,10 @@
-// The iteration time of a job from its JobProgram, with the semantics of replayer/engine.h and to
-// the nanosecond the same, without a graph of all ranks: one evaluation for each pipeline stage.
+// The iteration time of a job from its JobProgram, with the semantics of replayer/engine.h and
+// equal to it to the nanosecond, without a graph of all ranks: one evaluation per pipeline stage.
 //
 // A StageEvaluator keeps what does not depend on parameters, for many evaluations of one job.
 //
-// All ranks of a stage are taken to be alike. Where their communicators lie on nodes in different
-// ways they are not: then the slowest stands for all, and `uneven` says so.
+// All ranks of a stage are assumed to be equal. If their communicators are placed on nodes in
+// different ways they are not: then the slowest represents all, and `uneven` says so.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@
 namespace prism::replayer {
 
 struct StageReplayOptions {
-  int32_t iterations = 3;    // as ReplayOptions; those like the one before are not run
+  int32_t iterations = 3;    // as ReplayOptions; once steady, further ones are not run
   double compute_scale = 1;  // likewise
   double comm_scale = 1;     // likewise
 };
@@ -29,13 +29,13 @@ struct StageReplayResult {
   DurationNs iteration_ns = 0;       // of the last iteration, of the slowest stage
   std::vector<DurationNs> stage_ns;  // likewise, by stage
   std::vector<RankTimes> stages;     // by stage; only from a detailed evaluator
-  std::vector<std::string> uneven;   // communicators that the ranks of a stage do not share in kind
+  std::vector<std::string> uneven;   // communicators whose kind differs among the ranks of a stage
 };
 
 class StageEvaluator {
  public:
-  // `job` outlives the evaluator. `detailed`: also tells how each stage spends its time, which
-  // takes one step an op instead of one a block.
+  // `job` outlives the evaluator. `detailed`: also reports how each stage spends its time, which
+  // takes one step per op instead of one per block.
   static Result<StageEvaluator> Create(const graph::JobProgram& job, bool detailed = false);
   StageEvaluator(StageEvaluator&&) noexcept;
   StageEvaluator& operator=(StageEvaluator&&) noexcept;

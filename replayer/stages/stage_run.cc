@@ -37,8 +37,8 @@ bool StageRun::Run(int32_t iterations) {
   return true;
 }
 
-// Whether the iteration has moved all stages by the same time: then every further one is the same.
-// A stream that has not moved is not used.
+// Whether the iteration has advanced all stages by the same time: then all further ones do the
+// same. A stream that has not moved is not used.
 bool StageRun::IsSteady() const {
   const DurationNs moved = state_.stages.front().host - state_.stages.front().before.back();
   for (const Stage& stage : state_.stages) {
@@ -76,7 +76,7 @@ void StageRun::BeginIteration(bool collects) {
   }
 }
 
-// When the first op that has a stream would begin.
+// The time at which the first op with a stream would begin.
 TimeNs StageRun::StartOf(size_t s) const {
   const StageLanes& lanes = plan_.stages[s];
   const Stage& stage = state_.stages[s];
@@ -96,7 +96,7 @@ bool StageRun::RunIteration() {
   return true;
 }
 
-// Goes on until everything waits, or is through.
+// Runs until everything waits or is done.
 void StageRun::Settle() {
   while (!work_.empty()) {
     const uint32_t stage = work_.back();
@@ -139,7 +139,7 @@ bool StageRun::LanePassed(size_t s, uint32_t lane, uint32_t instruction) const {
   return cursor.next == indices.size() || indices[cursor.next] > instruction;
 }
 
-// Passes the waits of the host whose end is known.
+// Passes those waits of the host whose end is known.
 bool StageRun::AdvanceHost(size_t s) {
   const StageLanes& lanes = plan_.stages[s];
   Stage& stage = state_.stages[s];
@@ -175,7 +175,7 @@ bool StageRun::AdvanceHost(size_t s) {
   return moved;
 }
 
-// When the host issues that instruction, or reaches it if it is a wait of the host.
+// The time at which the host issues that instruction, or reaches it if it is a host wait.
 TimeNs StageRun::HostAt(size_t s, uint32_t i) const {
   return state_.stages[s].bases[plan_.stages[s].instructions[i].epoch] + costs_.host_ns[s][i];
 }
@@ -191,7 +191,7 @@ bool StageRun::AdvanceLane(size_t s, uint32_t lane) {
   return moved;
 }
 
-// False when the instruction has to wait.
+// False if the instruction has to wait.
 bool StageRun::Execute(size_t s, uint32_t i, LaneCursor* cursor) {
   const Instruction& instruction = plan_.stages[s].instructions[i];
   Stage& stage = state_.stages[s];
@@ -311,7 +311,7 @@ bool StageRun::Finish(size_t s, uint32_t i, LaneCursor* cursor) {
   return true;
 }
 
-// A send below the eager size ends by itself, and its bytes travel before the receiver comes.
+// A send below the eager size ends by itself, and its bytes travel before the receiver arrives.
 bool StageRun::FinishGroup(size_t s, uint32_t i, const LaneCursor& cursor) {
   const Instruction& instruction = plan_.stages[s].instructions[i];
   Stage& stage = state_.stages[s];

@@ -1,5 +1,5 @@
 // Evaluates the iterations of a StagePlan: every stage's host, lanes and streams, advanced as far
-// as what is known of the other stages allows, until all are through.
+// as what is known of the other stages allows, until all are done.
 #pragma once
 
 #include <array>
@@ -14,11 +14,11 @@ namespace prism::replayer {
 
 class StageRun {
  public:
-  // All outlive the run. `detailed`: keeps what each stage did in the last two iterations; the plan
-  // must not be folded then.
+  // All arguments outlive the run. `detailed`: keeps what each stage did in the last two
+  // iterations; then the plan must not be folded.
   StageRun(const StagePlan& plan, const StageCostModel& model, bool detailed);
 
-  // From time 0. False when stages wait for each other in a circle.
+  // From time 0. False if stages wait for each other in a cycle.
   bool Run(int32_t iterations);
 
   // Start to start of the last iteration.
@@ -38,7 +38,7 @@ class StageRun {
     std::vector<TimeNs> tails;   // by stream
     std::vector<TimeNs> before;  // tails and host at the start of the iteration
     std::vector<TimeNs> events;  // by event of the iteration
-    std::vector<TimeNs> bases;   // by epoch reached: host time less the plan's host_ns
+    std::vector<TimeNs> bases;   // by epoch reached: host time minus the plan's host_ns
     std::vector<LaneCursor> lanes;
     LaneCursor waits;  // of the host, through StageLanes::syncs
     TimeNs host = 0;   // at the start of the iteration
@@ -86,7 +86,7 @@ class StageRun {
   bool detailed_;
   bool collects_ = false;
   State state_;
-  std::vector<uint32_t> work_;  // stages that may be able to go on
+  std::vector<uint32_t> work_;  // stages that may be able to advance
 };
 
 }  // namespace prism::replayer

@@ -21,7 +21,7 @@ std::vector<uint32_t> Numbers(const std::vector<Rank>& ranks) {
   return numbers;
 }
 
-// Which of two layouts on nodes is slower: more nodes, then fewer ranks on each.
+// Whether `a` is the slower layout on nodes: more nodes, then fewer ranks on each.
 bool Slower(const CommTopology& a, const CommTopology& b) {
   return a.nodes != b.nodes ? a.nodes > b.nodes : a.fewest_per_node() < b.fewest_per_node();
 }
@@ -33,7 +33,7 @@ StageTopologies::StageTopologies(const graph::ParallelSizes& sizes,
                                  int32_t gpus_per_node,
                                  const std::vector<bool>& used)
     : groups_(sizes, shard_size), stages_(sizes.pp), gpus_per_node_(gpus_per_node) {
-  // Where stages are whole nodes, groups of one stage lie on them as those of any other do.
+  // If stages are whole nodes, the groups of all stages are placed on them in the same way.
   const bool whole_nodes = groups_.ranks_per_stage() % gpus_per_node == 0;
   ByAxis by_axis;
   for (int32_t stage = 0; stage < stages_; ++stage) {
@@ -54,7 +54,7 @@ CommTopology StageTopologies::TopologyOfAxis(GroupAxis axis, int32_t stage) {
   }
   CommTopology slowest;
   bool uneven = false;
-  // Groups that begin at the same place in a node lie on nodes in the same way.
+  // Groups that begin at the same position in a node are placed on nodes in the same way.
   std::vector<bool> seen(static_cast<size_t>(gpus_per_node_));
   const std::vector<Rank> ranks = groups_.OneByPlace(axis, stage, gpus_per_node_);
   for (const Rank rank : ranks) {
@@ -79,7 +79,7 @@ CommTopology StageTopologies::TopologyOfAxis(GroupAxis axis, int32_t stage) {
 
 bool StageTopologies::OnNode(int32_t from_stage, int32_t to_stage) {
   const int32_t stage_ranks = groups_.ranks_per_stage();
-  int32_t together = 0;  // none where stages are whole nodes
+  int32_t together = 0;  // 0 if stages are whole nodes
   for (int32_t r = 0; r < stage_ranks && stage_ranks % gpus_per_node_ != 0; ++r) {
     const int32_t from = from_stage * stage_ranks + r;
     const int32_t to = to_stage * stage_ranks + r;

@@ -1,5 +1,5 @@
-// How the communicators of pipeline stages lie on nodes: stages whose communicators lie alike are
-// of one kind.
+// How the communicators of pipeline stages are placed on nodes: stages whose communicators are
+// placed in the same way are of one kind.
 #pragma once
 
 #include <array>
@@ -26,11 +26,12 @@ class StageTopologies {
   [[nodiscard]] const std::vector<ByAxis>& kinds() const { return kinds_; }
   [[nodiscard]] uint32_t KindOf(size_t stage) const { return kind_of_stage_[stage]; }
 
-  // Whether messages between two stages stay inside nodes; where only some do, uneven() says so.
+  // Whether messages between two stages stay inside nodes; if only some do, uneven() says so.
   bool OnNode(int32_t from_stage, int32_t to_stage);
 
-  // Families of communicators, "tp of stage 3", whose members do not all lie on nodes in the same
-  // way. Each is costed by its slowest member, which the engine would tell apart. Ascending.
+  // Families of communicators ("tp of stage 3") whose members are not all placed on nodes in the
+  // same way. Each is costed by its slowest member, where the engine would distinguish them.
+  // Ascending.
   [[nodiscard]] const std::vector<std::string>& uneven() const { return uneven_; }
 
  private:

@@ -1,4 +1,4 @@
-// Which registers of a stage its phrases ever write: no other one changes inside of an iteration.
+// Which registers of a stage its phrases ever write: no others change during an iteration.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ class WrittenRegisters {
   // `compiler` outlives this.
   explicit WrittenRegisters(const PhraseCompiler& compiler);
 
-  // Of all that has been compiled by now, in the order in which they were first written; what was
-  // given before is the beginning of it.
+  // For everything compiled so far, in the order in which they were first written; each result
+  // begins with the previous one.
   const std::vector<uint16_t>& Find();
 
   [[nodiscard]] const PhraseCompiler& compiler() const { return *compiler_; }
