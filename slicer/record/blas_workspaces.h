@@ -1,5 +1,5 @@
-// Which blocks of the framework's allocator are workspaces of cuBLAS. Each thread's handle takes
-// one for each stream, before its first product there, and keeps it.
+// Which blocks of the framework's allocator are workspaces of cuBLAS. Each thread's handle
+// allocates one per stream, before its first product there, and keeps it.
 #pragma once
 
 #include <cstdint>
@@ -14,19 +14,20 @@ namespace prism::slicer {
 
 class BlasWorkspaces {
  public:
-  // A block is allocated, the `block`-th.
+  // A block was allocated, the `block`-th.
   void SeeBlock(uint32_t block, const channel::Record& record, const Definitions& definitions);
 
-  // A matrix product is issued.
+  // A matrix product was issued.
   void SeeProduct(const channel::Record& record);
 
-  // By block, of that many: of several of that size on a thread and stream, a gradient among them,
-  // it does not matter which. `is_kept`: whether a block is never freed.
+  // By block, for `blocks` blocks. Of several blocks of that size on one thread and stream,
+  // including a gradient, it does not matter which is chosen. `is_kept`: whether a block is never
+  // freed.
   [[nodiscard]] std::vector<bool> Find(size_t blocks,
                                        const std::function<bool(uint32_t)>& is_kept) const;
 
  private:
-  // A block as large as a workspace, made by a matrix product.
+  // A block of workspace size, allocated by a matrix product.
   struct Candidate {
     uint32_t block = 0;
     int64_t bytes = 0;
@@ -35,7 +36,7 @@ class BlasWorkspaces {
   };
 
   std::vector<Candidate> candidates_;
-  std::map<uint16_t, size_t> before_product_;  // by thread: the first of its candidates since
+  std::map<uint16_t, size_t> before_product_;  // by thread: first candidate since
 };
 
 }  // namespace prism::slicer

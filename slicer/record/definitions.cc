@@ -14,7 +14,7 @@ namespace {
 using channel::ContextHeader;
 using channel::Table;
 
-// Takes fixed-size values off the front of a payload; every step checks what is left.
+// Reads fixed-size values from the front of a payload; every step checks what is left.
 class PayloadReader {
  public:
   explicit PayloadReader(std::span<const std::byte> payload) : rest_(payload) {}

@@ -23,7 +23,7 @@ struct FrameworkContext {
 
 class Definitions {
  public:
-  // Fails on a payload that does not fit its table's layout, on an unknown table, on id 0.
+  // Fails on a payload that does not match its table's layout, on an unknown table, and on id 0.
   Status Add(const channel::DefineBody& define, std::span<const std::byte> payload);
 
   // Empty for id 0; fails for an id that was never defined.

@@ -1,5 +1,5 @@
 // What a rank communicates until its program is steady, as numbers of calls (graph::EarlyCalls). A
-// rank that waits there for what its peers never do stands still on the cluster.
+// rank that waits at that point for calls that its peers never make would hang on the cluster.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ class EarlyCounter {
  public:
   explicit EarlyCounter(Rank self) : self_(self) {}
 
-  // `communicator`: the call's, or null where there is none; calls on one whose members are
-  // unknown are left out. `iteration`: -1 before the first.
+  // `communicator`: the call's, or null if there is none; calls on one with unknown members are
+  // left out. `iteration`: -1 before the first.
   void AddCollective(const channel::CollectiveBody& body,
                      const RecordedCommunicator* communicator,
                      int32_t iteration);
@@ -28,11 +28,11 @@ class EarlyCounter {
   void AddTransfer(const channel::Record& record, const RecordedCommunicator* communicator);
   void EndGroup(uint16_t thread, int32_t iteration);
 
-  // What was counted up to the iteration `last`; nothing is left here.
+  // Moves the counts up to iteration `last` into `fragment`; leaves this empty.
   void MoveInto(int32_t last, graph::Fragment* fragment);
 
  private:
-  // Iteration, sort, kind, root, group.
+  // Iteration, kind of call, kind, root, group.
   using Key =
       std::tuple<int32_t, graph::EarlySort, graph::CollectiveKind, int32_t, graph::EarlyGroup>;
 

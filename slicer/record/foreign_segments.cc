@@ -26,7 +26,7 @@ void ForeignSegments::GiveSegments(uint64_t address, int64_t bytes) {
 
 void ForeignSegments::SeeBlock(uint64_t address, int64_t bytes) {
   const uint64_t end = address + std::max<uint64_t>(static_cast<uint64_t>(bytes), 1);
-  // The first segment that reaches beyond the block's begin, up to the block's end.
+  // The first segment that extends beyond the block's beginning, up to the block's end.
   auto first = without_block_.upper_bound(address);
   if (first != without_block_.begin()) {
     const auto before = std::prev(first);

@@ -1,5 +1,5 @@
-// Device memory that the framework's allocator did not ask for (cudaMalloc of another library, of
-// the program's own): segments in which no block of the allocator ever lay.
+// Device memory that the framework's allocator did not request (cudaMalloc by another library or by
+// the program itself): segments that never contained a block of the allocator.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@ class ForeignSegments {
  public:
   void TakeSegment(uint64_t address, int64_t bytes);
 
-  // One or several segments, or parts that were mapped one by one.
+  // Frees one or several segments, or parts that were mapped one by one.
   void GiveSegments(uint64_t address, int64_t bytes);
 
-  // The allocator hands out a block there.
+  // The allocator returned a block there.
   void SeeBlock(uint64_t address, int64_t bytes);
 
-  // The highest sum of foreign segments at a time.
+  // The largest sum of foreign segments at any time.
   [[nodiscard]] int64_t Peak() const;
 
  private:

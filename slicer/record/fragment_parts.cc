@@ -8,9 +8,9 @@
 namespace prism::slicer {
 namespace {
 
-// A program that starts ranks itself, or counts the GPUs of its machine, makes a world of its own.
-// The framework gives the name of the world also to the communicators that it makes for a pair of
-// ranks, so two are no proof.
+// A program that starts ranks itself, or counts the GPUs of its machine, creates its own world. The
+// framework also gives the world's name to the communicators that it creates for a pair of ranks,
+// so two members prove nothing.
 Status CheckWorld(const RecordedCommunicator& comm, int32_t world) {
   constexpr const char* kDefaultGroup = "default_pg";  // torch's name for the group of all ranks
   if (world == 0 || comm.name != kDefaultGroup || comm.size == world || comm.size == 2) {

@@ -13,8 +13,8 @@ namespace prism::slicer {
 
 graph::Program MakeProgram(const Iteration& iteration);
 
-// By slot. `world`: ranks of the job; 0: any. Fails where the members of one are unknown, and where
-// the program has made another world than the job's.
+// By slot. `world`: number of ranks of the job; 0: any. Fails if the members of one are unknown,
+// and if the program has created a world other than the job's.
 Result<std::vector<graph::FragmentCommunicator>> MakeCommunicators(const OpTables& tables,
                                                                    int32_t world);
 

@@ -1,4 +1,4 @@
-// What issuing an op costs the host, by kind, as measured while a rank was recorded
+// The host's cost of issuing an op, by kind, as measured while a rank was recorded
 // (channel::Record::host_ns).
 #pragma once
 
@@ -11,15 +11,16 @@
 
 namespace prism::slicer {
 
-// The op whose host cost a record of that kind has; none for records that cost the host nothing.
-// All waits count as one kind: the shim charges them alike (channel::Config::host_cost_ns).
+// The op kind whose host cost a record of that kind has; null for records that cost the host
+// nothing. All waits count as one kind: the shim charges them equally
+// (channel::Config::host_cost_ns).
 std::optional<graph::OpKind> ChargedOp(channel::RecordKind kind);
 
 class HostMeter {
  public:
   void Add(const channel::Record& record);
 
-  // By graph::OpKind; empty where nothing was measured.
+  // By graph::OpKind; empty if nothing was measured.
   [[nodiscard]] const std::vector<graph::HostTime>& times() const { return times_; }
 
  private:

@@ -1,20 +1,20 @@
 // Where one iteration of a program ends and the next begins.
 //
-// A program may say so itself, by ranges named "iteration" (torch.profiler.record_function). Else
-// an iteration begins with an optimizer step: torch marks each by a range "Optimizer.step#...". A
-// step that follows another without training in between belongs to the same iteration: several
-// optimizers, or one that steps group by group. Training is a matrix product outside of steps, or
-// kernels of a further thread such as autograd's anywhere: a step may run the passes itself (a
-// closure, as Lightning gives one), or multiply matrices for its own sake (Muon). A range that
-// comes after steps takes over from them (a CUDA graph whose replays hold the steps), until
-// Settle().
+// A program may mark iterations itself, by ranges named "iteration"
+// (torch.profiler.record_function). Otherwise an iteration begins with an optimizer step: torch
+// marks each with a range "Optimizer.step#...". A step that follows another without training in
+// between belongs to the same iteration: several optimizers, or one that steps group by group.
+// Training means a matrix product outside of steps, or kernels of an additional thread, such as
+// autograd's, anywhere: a step may run the passes itself (a closure, as Lightning passes one), or
+// multiply matrices for its own purposes (Muon). A range that appears after steps replaces them (a
+// CUDA graph whose replays contain the steps), until Settle().
 //
-// Steps inside of a backward pass (a hook of each parameter steps an optimizer of its own) begin
-// none: the iteration begins with the first kernel outside of the pass after them, on the thread
-// that multiplies matrices there (a loader's own may launch kernels at any time), unless a step
-// comes first.
+// Steps inside a backward pass (a hook per parameter that steps its own optimizer) do not begin
+// one: the iteration begins with the first kernel outside of the pass after them, on the thread
+// that multiplies matrices there (a data loader's thread may launch kernels at any time), unless a
+// step comes first.
 //
-// Steps may take turns (the two networks of a GAN): then an iteration holds several, and begins
+// Steps may take turns (the two networks of a GAN): then an iteration contains several, and begins
 // with every N-th.
 #pragma once
 
@@ -31,7 +31,7 @@ inline constexpr const char* kOptimizerStepPrefix = "Optimizer.step#";
 
 class IterationRule {
  public:
-  // `steps`: optimizer steps an iteration.
+  // `steps`: optimizer steps per iteration.
   explicit IterationRule(int32_t steps = 1) : steps_(steps) {}
 
   enum class Edge : uint8_t {
@@ -41,16 +41,16 @@ class IterationRule {
     kBefore,  // an iteration ends, and the next one begins, before this record
   };
 
-  // A marker, in order with See(). `name` is its name.
+  // A marker called `name`, in order with See().
   Edge SeeMarker(const channel::Record& record, const std::string& name);
 
-  // Optimizer steps, if they begin iterations now, do so to the end.
+  // If optimizer steps begin iterations now, they do so to the end.
   void Settle() { settled_ = true; }
 
   // Any other record: kNone or kBefore.
   Edge See(const channel::Record& record);
 
-  // Iterations have a range of their own.
+  // The program has its own ranges for iterations.
   [[nodiscard]] bool marked_by_program() const { return source_ == Source::kRange; }
 
   // What begins an iteration, for the user: "" before the first.
@@ -63,17 +63,17 @@ class IterationRule {
     return source_ == Source::kOptimizer || source_ == Source::kBackward;
   }
 
-  // A step, or what stands for it, begins an iteration if it is its turn.
+  // A step, or what represents it, begins an iteration if it is its turn.
   Edge BeginBefore(const std::string& step, const std::string& where);
 
   Source source_ = Source::kUnknown;
   std::string description_;
   int32_t steps_;
-  int32_t steps_to_go_ = 0;  // until the next that begins an iteration
+  int32_t steps_to_go_ = 0;  // until the next one that begins an iteration
   int open_steps_ = 0;
   uint16_t step_thread_ = 0;
   std::optional<uint16_t> forward_thread_;  // the last that multiplied outside of backward passes
-  std::string backward_step_;  // the last inside of a backward pass, while no kernel is behind it
+  std::string backward_step_;  // the last in a backward pass, until a kernel follows it
   bool trained_ = false;       // since the last step
   bool settled_ = false;
 };

@@ -14,11 +14,11 @@ namespace {
 
 using graph::OpKind;
 
-constexpr size_t kMaxKinds = 16;  // that are remembered; a program that has more has no period
+constexpr size_t kMaxKinds = 16;  // kinds remembered; a program with more has no period
 constexpr size_t kLongestPeriod = 32;
-constexpr size_t kRepeats = 4;   // of a period, until it is no chance
+constexpr size_t kRepeats = 4;   // of a period, until it cannot be chance
 constexpr size_t kMaxSeen = 64;  // without anything that looks like a period
-// What ranks tell each other for a log line: losses, norms, counts.
+// What ranks exchange for a log line: losses, norms, counts.
 constexpr int64_t kLogBytes = int64_t{64} << 10U;
 
 int64_t OptimizerSteps(const Iteration& iteration) {
@@ -66,7 +66,7 @@ void IterationSequence::Add(int32_t number, const Iteration& iteration) {
   candidate_ = FindCandidate();
 }
 
-// The first iteration from which on each one repeats the one `period` before.
+// The first iteration from which each one repeats the one `period` before.
 size_t IterationSequence::RepeatedFrom(size_t period) const {
   size_t from = sequence_.size() - period;
   while (from > 0 && sequence_[from - 1] == sequence_[from - 1 + period]) {

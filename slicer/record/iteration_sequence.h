@@ -1,6 +1,6 @@
-// What a program does in its iterations, one after the other: whether every so-many-th of them is
-// something else (an outer step that averages what each rank has learned, as of DiLoCo and local
-// SGD; one step of a GAN's generator to several of its critic), and which are odd.
+// What a program does in successive iterations: whether every n-th of them is different (an outer
+// step that averages what each rank has learned, as in DiLoCo and local SGD; one step of a GAN's
+// generator per several of its critic), and which are irregular.
 #pragma once
 
 #include <cstddef>
@@ -13,10 +13,10 @@
 
 namespace prism::slicer {
 
-// Iterations that do something else than the one that is recorded, after it.
+// Iterations after the recorded one that do something different from it.
 struct OddIterations {
   std::vector<int32_t> numbers;  // ascending
-  // For the user: how many of how many there are, and where the first differs. "" if there is none.
+  // For the user: how many of how many there are, and where the first differs; "" if none.
   std::string text;
 };
 
@@ -25,22 +25,23 @@ class IterationSequence {
   // The next iteration of the program.
   void Add(int32_t number, const Iteration& iteration);
 
-  // The least number of iterations, from 2, that the last ones repeat: for half of all that were
-  // seen, and four times at least, since what is drawn at random repeats itself now and then. And
-  // what they do is training, not a line of a log, an evaluation (which multiplies matrices) or a
+  // The smallest number of iterations, at least 2, that the last ones repeat: over half of all that
+  // were seen, and at least four times, since random sequences repeat themselves now and then. What
+  // they do must also be training, not a log line, an evaluation (which multiplies matrices) or a
   // checkpoint (which gathers): among them are iterations that differ in the number of optimizer
-  // steps, of which one steps without a backward pass (an outer optimizer that multiplies matrices
-  // for its own sake), or that with the same products differ in how much they reduce over ranks.
+  // steps, one of which steps without a backward pass (an outer optimizer that multiplies matrices
+  // for its own purposes), or that have the same products but differ in how much they reduce over
+  // ranks.
   [[nodiscard]] std::optional<int32_t> Period() const;
 
-  // Further iterations may show a period, or that what looks like one is none.
+  // Further iterations may show a period, or that what looks like one is not.
   [[nodiscard]] bool MayShowPeriod() const;
 
-  // Of those that do something else than number `steady`.
+  // Those that do something different from iteration `steady`.
   [[nodiscard]] OddIterations OddOnes(int32_t steady, Rank rank) const;
 
  private:
-  // Iterations that do the same, but for waits.
+  // Iterations that do the same, except for waits.
   struct Kind {
     Iteration iteration;
     int64_t optimizer_steps = 0;
@@ -55,9 +56,9 @@ class IterationSequence {
   [[nodiscard]] std::string Difference(size_t kind, size_t steady) const;
 
   std::vector<Kind> kinds_;
-  std::vector<size_t> sequence_;  // kinds_, by iteration; a number beyond them is like no other
+  std::vector<size_t> sequence_;  // kinds_, by iteration; a number beyond them equals no other
   int32_t first_ = 0;             // the number of its first
-  // What may be a period: the one that is repeated for longest, two times at least. 1: none.
+  // The possible period: the one repeated for longest, at least twice. 1: none.
   size_t candidate_ = 1;
 };
 

@@ -26,7 +26,7 @@ bool LateWaits::Wait(std::optional<uint16_t> waiter, uint32_t event, int32_t ite
   if (!waiter) {
     return Learn(found->second.over, &host_) && found->second.iteration < iteration;
   }
-  // What the host has waited for is over for whatever is issued now.
+  // What the host has waited for is complete for everything issued now.
   Transfers& own = streams_[*waiter];
   Learn(host_, &own);
   return Learn(found->second.over, &own) && found->second.iteration < iteration;

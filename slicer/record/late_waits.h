@@ -1,6 +1,6 @@
-// Waits for what an earlier iteration communicates. An op's dependency lies within its iteration
-// (graph/op.h), so that the replay takes such communication as over. What the host waits for only
-// to read a time (cudaEventElapsedTime follows) is no such wait; the recorder leaves it out.
+// Waits for communication of an earlier iteration. An op's dependencies lie within its iteration
+// (graph/op.h), so the replay treats such communication as complete. What the host waits for only
+// to read a time (cudaEventElapsedTime follows) is not such a wait; the recorder leaves it out.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +16,16 @@ class LateWaits {
 
   void Record(uint32_t event, uint16_t stream, int32_t iteration);
 
-  // `waiter`, the host where there is none, waits in `iteration` for the event, that is for its
-  // stream so far and what that has waited for. True where that is communication of an earlier
-  // iteration that neither it nor the host had waited for.
+  // `waiter`, or the host if null, waits in `iteration` for the event, that is for its stream so
+  // far and everything that stream has waited for. True if this includes communication of an
+  // earlier iteration that neither the waiter nor the host had waited for.
   bool Wait(std::optional<uint16_t> waiter, uint32_t event, int32_t iteration);
 
-  // The host waits for all that was issued on the stream, or on each.
+  // The host waits for everything issued on the stream, or on all streams.
   void HostWaits(std::optional<uint16_t> stream);
 
  private:
-  using Transfers = std::map<uint16_t, int64_t>;  // by stream: how many, from its first
+  using Transfers = std::map<uint16_t, int64_t>;  // by stream: how many, counted from its first
 
   struct Event {
     uint16_t stream = 0;
@@ -33,10 +33,10 @@ class LateWaits {
     Transfers over;  // with the event
   };
 
-  // Whether `over` has more than `known`, which takes it over.
+  // Whether `over` has more than `known`, which is updated with it.
   static bool Learn(const Transfers& over, Transfers* known);
 
-  std::map<uint16_t, Transfers> streams_;  // by stream: what is over when it has come so far
+  std::map<uint16_t, Transfers> streams_;  // by stream: what is complete by now
   std::map<uint32_t, Event> events_;
   Transfers host_;
 };

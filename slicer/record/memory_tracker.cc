@@ -13,8 +13,8 @@
 
 namespace prism::slicer {
 
-// What part of an iteration a marker names, by its first word: "forward", "recompute", "backward",
-// "optimizer". Everything else is kOther.
+// The part of an iteration that a marker names, by its first word: "forward", "recompute",
+// "backward", "optimizer". Everything else is kOther.
 enum class Phase : uint8_t { kOther, kForward, kRecompute, kBackward, kOptimizer };
 
 namespace {
@@ -22,7 +22,7 @@ namespace {
 using channel::RecordKind;
 using channel::Table;
 
-// Markers that the workload opens while it allocates what they name, and the class they stand for.
+// Markers that the workload opens while it allocates what they name, and the class they mean.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kNamedClasses = {{
     {"parameters", "parameters"},
     {"gradients", "gradients"},
@@ -128,14 +128,14 @@ Status MemoryTracker::PushBlockAlloc(const channel::Record& record,
   return OkStatus();
 }
 
-// Of equal ones the first inside of an iteration: there it is known what each block is for.
+// Of equal peaks the first inside an iteration: there it is known what each block is for.
 bool MemoryTracker::IsPeak(const Peak& peak) const {
   const bool is_first_inside =
       !iteration_begins_.empty() && peak.moment <= iteration_begins_.front();
   return allocated_ > peak.bytes || (allocated_ == peak.bytes && is_first_inside);
 }
 
-// Where a program names no passes, a forward pass ends with the first block of a backward one.
+// If a program does not name its passes, a forward pass ends at the first block of a backward one.
 void MemoryTracker::SeePass(bool in_backward) {
   if (in_backward && !in_backward_) {
     BeginTraining();
@@ -200,7 +200,7 @@ void MemoryTracker::BeginMarker(const std::string& name) {
 }
 
 void MemoryTracker::EndMarker(const std::string& name) {
-  // Threads may close their markers in any order: the innermost of that name is meant.
+  // Threads may close their markers in any order: the innermost of that name is closed.
   const auto found = std::find(open_.rbegin(), open_.rend(), name);
   if (found == open_.rend()) {
     return;
@@ -244,7 +244,7 @@ Status MemoryTracker::PushOutside(const channel::OutsideBody& body,
   return OkStatus();
 }
 
-// What a library holds for a communicator is one line a process group, whatever its parts.
+// What a library holds for a communicator is one line per process group, whatever its parts.
 std::vector<graph::MemoryClass> MemoryTracker::OutsideClasses() const {
   std::map<std::string, int64_t> bytes_by_name;
   for (const auto& [holder, bytes] : outside_at_peak_) {
@@ -259,14 +259,14 @@ std::vector<graph::MemoryClass> MemoryTracker::OutsideClasses() const {
       classes.push_back({.name = name, .bytes = bytes, .mark = graph::Mark::kAssumed});
     }
   }
-  // Without the framework's own count all segments are in the reserved bytes.
+  // Without the framework's own count the reserved bytes include all segments.
   if (const int64_t bytes = AllocatorKnown() ? foreign_.Peak() : 0; bytes > 0) {
     classes.push_back({.name = "other allocations", .bytes = bytes});
   }
   return classes;
 }
 
-// The framework's peak may lie below ours where the program has reset it, never above.
+// The framework's peak may be below ours if the program has reset it, never above.
 void MemoryTracker::PushStats(const channel::AllocatorStatsBody& body) {
   has_stats_ = true;
   reserved_peak_ = std::max(reserved_peak_, body.peak_reserved);
@@ -285,7 +285,7 @@ void MemoryTracker::PushSegment(int64_t bytes) {
   segments_peak_ = std::max(segments_peak_, segments_);
 }
 
-// Addresses count from the first one seen: where the device's memory begins says nothing.
+// Addresses count from the first one seen: where the device's memory begins means nothing.
 void MemoryTracker::HashLayout(uint64_t kind, uint64_t address, int64_t bytes) {
   if (first_address_ == 0) {
     first_address_ = address;
@@ -298,7 +298,7 @@ void MemoryTracker::HashLayout(uint64_t kind, uint64_t address, int64_t bytes) {
   }
 }
 
-// A range of the program's own says what it does; else autograd does.
+// The phase is that of the program's own range; without one, autograd's.
 Phase MemoryTracker::PhaseOf(const Block& block) const {
   const Phase named = PhaseOfPath(paths_[block.path]);
   return named == Phase::kOther && block.in_backward ? Phase::kBackward : named;
@@ -310,9 +310,9 @@ std::vector<bool> MemoryTracker::Workspaces() const {
                           [&](uint32_t block) { return blocks_[block].died == kNever; });
 }
 
-// A marker that names a class decides. Otherwise: what was there before the first iteration and
-// still is when it ends is a parameter, unless a backward pass made it or it is cuBLAS's; all else
-// (a trial step before it, too) is classed by ClassInIteration.
+// A marker that names a class decides. Otherwise: what existed before the first iteration and still
+// does when it ends is a parameter, unless a backward pass allocated it or it is cuBLAS's;
+// everything else (including a trial step before it) is classified by ClassInIteration.
 std::string MemoryTracker::ClassOf(const Block& block, bool is_workspace) const {
   const std::vector<std::string>& path = paths_[block.path];
   for (auto name = path.rbegin(); name != path.rend(); ++name) {
@@ -335,9 +335,9 @@ std::string MemoryTracker::ClassOf(const Block& block, bool is_workspace) const 
 }
 
 // What outlives its iteration is held by the optimizer, is a gradient, or is a buffer of a library
-// or of the framework, by the phase that made it. What an iteration both allocates and frees is an
-// activation when the forward phase (or its repetition under recomputation) that made it, or that
-// follows, ended in between: it was kept for backward. The rest are temporaries.
+// or of the framework, by the phase that allocated it. What an iteration both allocates and frees
+// is an activation if the forward phase (or its repetition under recomputation) that allocated it,
+// or that follows, ended in between: it was kept for backward. The rest are temporaries.
 std::string MemoryTracker::ClassInIteration(const Block& block) const {
   const Phase phase = PhaseOf(block);
   const uint32_t end = block.born < iteration_begins_.front()

@@ -1,9 +1,9 @@
 // Device memory of one sandbox process from its records → graph::MemoryProfile.
 //
 // Blocks come from the real caching allocator of the framework (address, rounded size), so what is
-// allocated at any moment is a sum of facts. To which class a block belongs is read from when it
-// was allocated and how long it lived; the rules are at ClassOf. They need the whole life of a
-// block, hence the tracker keeps one entry a block until Profile().
+// allocated at any moment is a sum of observed values. The class of a block is inferred from when
+// it was allocated and how long it lived; the rules are at ClassOf. They need the whole lifetime of
+// a block, hence the tracker keeps one entry per block until Profile().
 #pragma once
 
 #include <cstddef>
@@ -35,40 +35,40 @@ struct HeldMemory {
     std::string phase;  // marker path, e.g. "iteration/forward/layer 3"
   };
 
-  std::vector<graph::MemoryClass> classes;  // in the order of a profile
-  std::vector<Block> largest;               // largest first, at most as many as asked for
+  std::vector<graph::MemoryClass> classes;  // in profile order
+  std::vector<Block> largest;               // largest first, at most as many as requested
 };
 
 class MemoryTracker {
  public:
-  // One record; kinds that have nothing to do with memory or markers are ignored. Fails on a block
-  // that is allocated over a live one. One that is freed without having been allocated was so
-  // before the tracker listened; such are counted.
+  // One record; kinds unrelated to memory and markers are ignored. Fails on a block that is
+  // allocated over a live one. A block that is freed without having been allocated was allocated
+  // before recording began; such blocks are counted.
   Status Push(const channel::Record& record, const Definitions& definitions);
 
-  // An iteration ends, or begins, where the program has no marker of its own for that.
+  // An iteration ends, or begins, in a program that has no marker of its own for that.
   void EndIteration();
   void BeginIteration();
 
-  // Bytes allocated at the begin of the iteration, counted from 0; 0 if there was none.
+  // Bytes allocated at the beginning of the iteration (numbered from 0); 0 if there was none.
   [[nodiscard]] int64_t AllocatedAtIteration(int32_t iteration) const;
 
-  // The profile over everything pushed so far. `steady_iteration` names the iteration whose begin
+  // The profile over everything pushed so far. `steady_iteration`: the iteration whose beginning
   // gives steady_allocated.
   [[nodiscard]] graph::MemoryProfile Profile(const Definitions& definitions,
                                              int32_t steady_iteration) const;
 
-  // Who holds what now. A block that a forward pass has made and still holds counts as an
-  // activation, since it cannot be known whether backward will want it.
+  // What holds how much now. A block that a forward pass has allocated and still holds counts as an
+  // activation, since it is not known yet whether backward will need it.
   [[nodiscard]] HeldMemory Held(const Definitions& definitions, size_t largest) const;
 
-  // Things that do not add up, e.g. the allocator's own count against the sum of blocks.
+  // Inconsistencies, e.g. between the allocator's own count and the sum of blocks.
   [[nodiscard]] std::vector<graph::Warning> Warnings() const;
 
  private:
   static constexpr uint32_t kNever = 0xFFFFFFFFU;
 
-  // The life of one block; moments count block events and markers alike.
+  // The lifetime of one block; moments count both block events and markers.
   struct Block {
     int64_t bytes = 0;
     uint32_t born = 0;
@@ -78,7 +78,7 @@ class MemoryTracker {
     bool in_backward = false;
   };
 
-  // The most that was allocated since some moment; `block` made it, kNever: it was there already.
+  // The most that was allocated since some moment; `block` caused it, kNever: it was there already.
   struct Peak {
     int64_t bytes = 0;
     uint32_t moment = 0;
@@ -99,7 +99,8 @@ class MemoryTracker {
   void EndMarker(const std::string& name);
   uint32_t PathIndex();
 
-  // Which segments are the framework's allocator's, and what it holds: it tells, or there is none.
+  // Whether it is known which segments belong to the framework's allocator, and what it holds: it
+  // reports them, or there is none.
   [[nodiscard]] bool AllocatorKnown() const {
     return has_stats_ || (!has_framework_ && blocks_.empty());
   }
@@ -122,11 +123,11 @@ class MemoryTracker {
   int64_t segments_ = 0;
   int64_t segments_peak_ = 0;
   bool has_stats_ = false;
-  bool has_framework_ = false;       // one whose ops are seen; else the program allocates by itself
+  bool has_framework_ = false;       // one with ops seen; else the program allocates itself
   int64_t reserved_peak_ = 0;        // by the framework's own count
-  int64_t sum_differs_ = 0;          // how often its count was not ours
+  int64_t sum_differs_ = 0;          // how often its count differed from ours
   std::string sum_differs_example_;  // the first of them
-  int64_t orphans_ = 0;  // frees of blocks that were allocated before the tracker listened
+  int64_t orphans_ = 0;              // frees of blocks allocated before recording began
 
   std::vector<std::string> open_;  // markers, outermost first
   std::vector<std::vector<std::string>> paths_ = {{}};
@@ -140,8 +141,8 @@ class MemoryTracker {
   std::vector<uint32_t> forward_ends_;           // moments
   std::vector<uint32_t> recompute_ends_;         // moments
 
-  // Bytes outside of the allocator by what holds them and for which communicator (0 none): now, and
-  // when their sum was highest.
+  // Bytes outside of the allocator, by holder and communicator (0: none): now, and when their sum
+  // was highest.
   using OutsideBytes = std::map<std::pair<std::string, uint32_t>, int64_t>;
   OutsideBytes outside_;
   OutsideBytes outside_at_peak_;

@@ -20,7 +20,7 @@ using channel::SyncKind;
 using channel::Table;
 using graph::OpKind;
 
-// Communicators, slots and streams of one rank stay far below this; more is a damaged stream.
+// Communicators, slots and streams of one rank stay far below this; more means a damaged stream.
 constexpr size_t kMaxSlots = graph::kNoSlot;
 
 Status Damaged(const std::string& what) {
@@ -87,7 +87,7 @@ Status OpStream::PushDefinition(const Record& record, std::span<const std::byte>
     return PushCommName(record.comm_name);
   }
   // A destroyed communicator keeps its entry: slots of this iteration may still refer to it, and
-  // ids are not used again.
+  // ids are not reused.
   return OkStatus();
 }
 
@@ -177,8 +177,9 @@ Status OpStream::PushCommInit(const channel::CommInitBody& body,
       comm.members.emplace_back(static_cast<uint32_t>(body.global_start + i * body.global_stride));
     }
   }
-  // A list in which this rank stands elsewhere belongs to some other group: the framework named
-  // the group it works for, but the communicator is one that it made for a pair of its members.
+  // A list in which this rank has another position belongs to some other group: the framework named
+  // the group that the communicator serves, but the communicator was created for a pair of the
+  // group's members.
   comm.members_known =
       !comm.members.empty() && comm.members[static_cast<size_t>(body.rank)] == self_;
   if (!comm.members_known) {
@@ -188,7 +189,7 @@ Status OpStream::PushCommInit(const channel::CommInitBody& body,
   return OkStatus();
 }
 
-// Slots of the iteration that has begun keep the name that they were interned with.
+// Slots of the current iteration keep the name that they were interned with.
 Status OpStream::PushCommName(const channel::CommNameBody& body) {
   const auto found = communicators_.find(body.comm);
   if (found == communicators_.end()) {
@@ -245,8 +246,7 @@ Result<uint32_t> OpStream::SignatureOf(const SignatureKey& key,
   signature.name = StringId(StringOf(name));
   signature.framework_op = StringId(StringOf(context.op));
   signature.inputs = std::move(context.inputs);
-  // Two contexts may differ in id alone when a name was defined twice; equal content is one
-  // signature.
+  // Two contexts may differ only in id if a name was defined twice; equal content is one signature.
   const uint32_t index = InternValue(tables_.signatures, signature);
   signatures_.emplace(key, index);
   return index;
@@ -360,7 +360,7 @@ Result<graph::PeerTransfer> OpStream::TransferOf(const channel::PeerTransferBody
                              .bytes = body.bytes};
 }
 
-// The program has no range for iterations: markers are put in.
+// The program has no ranges for iterations: markers are inserted.
 Status OpStream::BeginBefore() {
   if (inside_) {
     PRISM_RETURN_IF_ERROR(AddMarker(kIterationMarker, false));

@@ -1,15 +1,15 @@
 // Channel records → canonical ops, one at a time.
 //
-// An op is canonical when it says what a rank did and nothing about the process that did it: no
-// addresses, no handles, no ids that depend on what happened before. To that end every numbering
+// An op is canonical if it says what a rank did and nothing about the process that did it: no
+// addresses, no handles, no ids that depend on what happened before. For this every numbering
 // (streams, communicator slots, peer slots, signatures, strings) restarts with each iteration and
-// counts by first use, so that two iterations, or two processes, that behave alike give equal ops
-// and equal tables. The recorder builds a fragment from them; the launcher compares a live sandbox
-// rank with the graph by them.
+// counts by first use, so two iterations, or two processes, that do the same give equal ops and
+// equal tables. The recorder builds a fragment from them; the launcher uses them to compare a
+// running sandbox rank with the graph.
 //
-// An iteration lasts from one begin to the next (iteration_rule.h); where the program marks none
-// itself, a marker "iteration" is put in. Ops before the first are not part of any program and are
-// not reported; definitions and communicators are followed all the same.
+// An iteration lasts from one beginning to the next (iteration_rule.h); if the program does not
+// mark iterations itself, a marker "iteration" is inserted. Ops before the first are not part of
+// any program and are not reported; definitions and communicators are still tracked.
 #pragma once
 
 #include <array>
@@ -34,7 +34,7 @@
 
 namespace prism::slicer {
 
-// Where an op stands: iterations count from 0, ops from 0 within their iteration.
+// The position of an op: iterations count from 0, ops from 0 within their iteration.
 struct OpPlace {
   int32_t iteration = -1;
   uint32_t index = 0;
@@ -50,21 +50,21 @@ struct PlacedOp {
 
 class OpStream {
  public:
-  // `self`: the global rank of the process; its place in each communicator is checked. The first
-  // `skipped` iterations count as being before the first; `steps` as for IterationRule.
+  // `self`: the global rank of the process; its position in each communicator is checked. The first
+  // `skipped` iterations count as before the first; `steps` as for IterationRule.
   explicit OpStream(Rank self, int32_t skipped = 0, int32_t steps = 1)
       : self_(self), rule_(steps), iteration_(-1 - skipped) {}
 
   // Takes one record and returns the ops that it completes (none for most kinds that are not ops;
-  // several where a group ends). The view is valid until the next call. Fails on a stream that
-  // breaks the protocol.
+  // several if a group ends). The view is valid until the next call. Fails on a stream that
+  // violates the protocol.
   Result<std::span<const PlacedOp>> Push(const channel::Record& record,
                                          std::span<const std::byte> payload);
 
   // The current iteration's tables.
   [[nodiscard]] const OpTables& tables() const { return tables_; }
 
-  // Those of the iteration before, complete.
+  // The tables of the previous iteration, complete.
   [[nodiscard]] const OpTables& previous_tables() const { return previous_tables_; }
 
   // Negative before the first iteration that is not skipped.
@@ -73,10 +73,10 @@ class OpStream {
   // False before the first op of an iteration and after its end marker.
   [[nodiscard]] bool inside_iteration() const { return inside_; }
 
-  // False where iterations begin before something else than a range of their own.
+  // False if iterations begin with something other than their own range.
   [[nodiscard]] bool marked_by_program() const { return rule_.marked_by_program(); }
 
-  // Where an iteration begins is decided by now: a later range changes it no more.
+  // From now on the beginning of iterations is settled: a later range does not change it.
   void SettleRule() { rule_.Settle(); }
 
   // What begins an iteration of this program, in words; "" before the first.
@@ -84,14 +84,14 @@ class OpStream {
 
   [[nodiscard]] const Definitions& definitions() const { return definitions_; }
 
-  // As the process made it, by its id; null where it made none.
+  // A communicator as the process created it, by its id; null if it created none.
   [[nodiscard]] const RecordedCommunicator* communicator(uint32_t comm) const {
     const auto found = communicators_.find(comm);
     return found == communicators_.end() ? nullptr : &found->second;
   }
 
  private:
-  // What makes a kernel signature, by the process's ids: equal keys mean equal signatures.
+  // What identifies a kernel signature, in the process's ids: equal keys mean equal signatures.
   using SignatureKey = std::array<uint32_t, 13>;
 
   struct SignatureKeyHash {
@@ -137,7 +137,7 @@ class OpStream {
   int32_t iteration_;
   bool inside_ = false;
   uint32_t next_index_ = 0;
-  uint8_t launch_flags_ = 0;         // graph::OpFlag bits that the record being pushed gives
+  uint8_t launch_flags_ = 0;         // graph::OpFlag bits given by the record being pushed
   std::vector<PlacedOp> completed_;  // by the record being pushed
 
   // Numbering of the current iteration.

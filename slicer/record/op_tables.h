@@ -1,4 +1,4 @@
-// Canonical ops (op_stream.h) and what their ids stand for.
+// Canonical ops (op_stream.h) and what their ids refer to.
 #pragma once
 
 #include <cstdint>
@@ -15,23 +15,23 @@ namespace prism::slicer {
 // point into OpTables.
 using CanonicalOp = graph::OpRow;
 
-// A communicator as the process made it.
+// A communicator as the process created it.
 struct RecordedCommunicator {
   std::string name;
   int32_t size = 0;
   bool members_known = false;
   std::vector<Rank> members;  // by rank in the communicator; empty when not known
-  uint64_t identity = 0;      // equal on all members, another one for each; 0: not known
-  uint32_t group_number = 0;  // of its group, in the order in which the process made them
+  uint64_t identity = 0;      // equal on all members, distinct per communicator; 0: not known
+  uint32_t group_number = 0;  // of its group, in the order in which the process created them
 
-  // By what it is to an op: a program may make its groups anew with each iteration.
+  // Compares what matters to an op: a program may recreate its groups in each iteration.
   bool operator==(const RecordedCommunicator& other) const {
     return name == other.name && size == other.size && members_known == other.members_known &&
            members == other.members;
   }
 };
 
-// What the ids of this iteration's ops stand for.
+// What the ids of this iteration's ops refer to.
 struct OpTables {
   std::vector<std::string> strings = {""};
   std::vector<graph::KernelSignature> signatures;
@@ -44,13 +44,13 @@ struct OpTables {
   bool operator==(const OpTables&) const = default;
 };
 
-// Ops that one iteration may have and the next one not, though the rank does the same: taking or
-// giving back device memory, and ranges that the program names, of which `strings` has the name.
+// Ops that one iteration may have and the next one not, although the rank does the same: allocating
+// or releasing device memory, and ranges named by the program; `strings` has the names.
 bool MayComeAndGo(graph::OpKind kind, uint32_t signature, const std::vector<std::string>& strings);
 
-// Whether two ops do the same, by what their ids stand for: kernel signatures in all that cost may
-// depend on, collectives with their reduction and root, communicators by name and members, peers by
-// global rank.
+// Whether two ops do the same, by what their ids refer to: kernel signatures in everything that
+// cost may depend on, collectives with their reduction and root, communicators by name and members,
+// peers by global rank.
 bool SameOp(const CanonicalOp& a,
             const OpTables& a_tables,
             const CanonicalOp& b,

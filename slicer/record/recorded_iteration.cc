@@ -15,7 +15,7 @@ bool IsSegmentOp(const CanonicalOp& op) {
   return op.kind == OpKind::kSegmentAlloc || op.kind == OpKind::kSegmentFree;
 }
 
-// The iteration without the ops that `is_dropped` names; how many it had.
+// Removes the ops for which `is_dropped` holds; returns how many there were.
 template <typename Predicate>
 int64_t DropOps(Iteration* iteration, Predicate is_dropped) {
   std::vector<uint32_t> new_index;
@@ -53,7 +53,7 @@ void DropUnusedEvents(Iteration* iteration) {
   });
 }
 
-// Whether the `period` iterations before `end` do what the ones before them did.
+// Whether the `period` iterations before `end` repeat the ones before them.
 bool RepeatsBefore(size_t end, size_t period, const std::vector<Iteration>& iterations) {
   for (size_t i = end - period; i < end; ++i) {
     if (!DoSame(iterations[i - period], iterations[i])) {

@@ -24,7 +24,7 @@ using channel::Record;
 using channel::RecordKind;
 using graph::OpKind;
 
-// Of the iterations that are looked at for a period.
+// In the iterations that are examined for a period.
 constexpr int64_t kMaxOpsLookedAt = 250'000;
 
 bool IsComputedInBackward(const Record& record) {
@@ -32,7 +32,7 @@ bool IsComputedInBackward(const Record& record) {
          (record.kind == RecordKind::kKernel || record.kind == RecordKind::kMatmul);
 }
 
-// An iteration that the next one equals but for segments.
+// An iteration that equals the next one except for segments.
 struct NearlyFound {
   int32_t number;
   Iteration iteration;  // without its segment ops
@@ -89,11 +89,12 @@ class Recorder::Impl {
   void ForgetWaitsToMeasure();
   void EndIteration();
   void KeepLast(const Iteration& ended);
-  // Where steps begin iterations, each of which is one step as far as is known.
+  // Whether steps begin iterations, each of which is one step as far as is known.
   [[nodiscard]] bool LooksForPeriod() const {
     return !stream_.marked_by_program() && options_.steps_per_iteration == 1;
   }
-  // Whether memory outside of the allocator is that of the iterations all ranks are recorded for.
+  // Whether this iteration is among those that all ranks record, whose memory outside of the
+  // allocator counts.
   [[nodiscard]] bool CountsOutside() const {
     return options_.least_iterations == 0 || iterations() < options_.least_iterations;
   }
@@ -113,10 +114,10 @@ class Recorder::Impl {
   EarlyCounter early_;
   Iteration previous_;
   Iteration current_;
-  // The iteration that the next one equals; previous_ holds it.
+  // The iteration that equals the next one; previous_ holds it.
   std::optional<int32_t> found_;
   std::optional<NearlyFound> nearly_;  // the last such
-  std::vector<Iteration> last_;        // what was compared with no success, without waits
+  std::vector<Iteration> last_;        // those compared without success, without waits
   IterationSequence sequence_;
   int64_t ops_looked_at_ = 0;
   std::string difference_;  // of the last two iterations that differ
@@ -124,7 +125,7 @@ class Recorder::Impl {
   bool used_device_ = false;
   std::map<std::string, Details> counters_;  // by code
   int64_t unsteady_segments_ = 0;
-  int64_t late_waits_ = 0;     // of an iteration that does what the one before did
+  int64_t late_waits_ = 0;     // of an iteration that does what the previous one did
   std::string late_wait_;      // the first of them
   std::string out_of_memory_;  // the last refused allocation, "" if none
 };
@@ -135,7 +136,7 @@ Status Recorder::Impl::Consume(const Record& record, std::span<const std::byte> 
   const bool marks_are_put_in = !stream_.marked_by_program();
   PRISM_ASSIGN_OR_RETURN(const std::span<const PlacedOp> ops, stream_.Push(record, payload));
   if (stream_.iteration() != before) {
-    // The last op may be the end marker that was put in; it belongs to the iteration before.
+    // The last op may be the inserted end marker; it belongs to the previous iteration.
     for (const PlacedOp& placed : ops) {
       if (placed.place.iteration == before) {
         KeepOp(placed);
@@ -226,7 +227,7 @@ void Recorder::Impl::KeepOp(const PlacedOp& placed) {
 }
 
 // The host waited for events to read the time between them, as DistributedDataParallel does in its
-// first ten steps and each hundredth: what it does next depends on none of them.
+// first ten steps and every hundredth: what it does next does not depend on them.
 void Recorder::Impl::ForgetWaitsToMeasure() {
   size_t behind = current_.ops.size();
   while (behind > 0 && current_.ops[behind - 1].kind == OpKind::kEventSync) {
@@ -235,7 +236,7 @@ void Recorder::Impl::ForgetWaitsToMeasure() {
   std::erase_if(current_.late_waits, [&](uint32_t op) { return op >= behind; });
 }
 
-// The current iteration is complete: is it as the one before?
+// The current iteration is complete: does it equal the previous one?
 void Recorder::Impl::EndIteration() {
   const int32_t number = stream_.iteration() - 1;
   if (current_.ops.empty() || (!found_.has_value() && number >= kMaxIterations)) {
@@ -250,7 +251,7 @@ void Recorder::Impl::EndIteration() {
   }
   Iteration ended = std::exchange(current_, Iteration());
   ops_looked_at_ += static_cast<int64_t>(ended.ops.size());
-  // Odd ones are told by the rank that is looked at for longer.
+  // Irregular ones are reported by the rank that is examined for longer.
   if (!found_.has_value() || options_.least_iterations == 0) {
     sequence_.Add(number, ended);
   }
@@ -272,9 +273,9 @@ void Recorder::Impl::KeepLast(const Iteration& ended) {
   last_.push_back(WithoutWaits(ended));
 }
 
-// Whether iteration `last`, the current one, does what the one before did, by whatever names: in
-// whole, or up to where they are closed. The caching allocator may still take or give back a
-// segment in one iteration and not in the next; such ops are no part of the steady state.
+// Whether iteration `last`, the current one, does what the previous one did, under any names: as a
+// whole, or up to where they are closed. The caching allocator may still allocate or release a
+// segment in one iteration and not in the next; such ops are not part of the steady state.
 void Recorder::Impl::Judge(int32_t last, bool whole) {
   const auto difference = [whole](const Iteration& a, const Iteration& b) {
     return FirstDifference(
@@ -300,13 +301,13 @@ void Recorder::Impl::Judge(int32_t last, bool whole) {
   only_order_differs_ = DoSameInAnotherOrder(before, after);
 }
 
-// Of the second of two that do the same: the first of all has none before it.
+// For the second of two that do the same: the very first has none before it.
 void Recorder::Impl::NoteLateWaits() {
   late_waits_ = static_cast<int64_t>(current_.late_waits.size());
   late_wait_ = late_waits_ == 0 ? "" : DescribeAt(current_, current_.late_waits.front());
 }
 
-// Why no two iterations in turn do the same, and what the user can do about it.
+// Why no two consecutive iterations do the same, and what the user can do about it.
 std::string Recorder::Impl::WhyAllDiffer() const {
   std::string message = difference_ + "; no two iterations in turn do the same";
   if (only_order_differs_) {
@@ -356,8 +357,8 @@ std::string Recorder::Impl::WhyNone() const {
   return message;
 }
 
-// The program has left, or was given up: what it did has to do. After its last iteration of all
-// comes the end of the program, not the way to the next one.
+// The program has exited or was given up: what was recorded must suffice. Its very last iteration
+// is followed by the end of the program, not by the transition to another iteration.
 Status Recorder::Impl::FindIdentical() {
   if (!found_.has_value() && !complete()) {
     current_.tables = stream_.tables();
@@ -377,7 +378,7 @@ Status Recorder::Impl::FindIdentical() {
   return OkStatus();
 }
 
-// All of one code, with the detail that was counted most.
+// One warning for all of one code, with the most frequent detail.
 graph::Warning Recorder::Impl::MakeWarning(const std::string& code, const Details& details) const {
   graph::Warning warning = {.code = code, .count = 0, .example = ""};
   int64_t most = 0;

@@ -1,9 +1,9 @@
 // The op stream of one sandbox process → its Fragment.
 //
-// Feeds on the records of shim/channel/messages.h in the order they were issued. Cuts the stream
-// into iterations (iteration_rule.h) and looks for the first two in a row that are identical: those
-// before are warm-up. Resolves event waits to the op that recorded the event, numbers communicators
-// and peers by first use, and follows the allocator to the peak.
+// Consumes the records of shim/channel/messages.h in issue order. Divides the stream into
+// iterations (iteration_rule.h) and looks for the first two consecutive ones that are identical:
+// those before are warm-up. Resolves event waits to the op that recorded the event, numbers
+// communicators and peers by first use, and follows the allocator to the peak.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 
 namespace prism::slicer {
 
-// Two in a row must be identical by then: DistributedDataParallel times its first ten.
+// Two consecutive ones must be identical by then: DistributedDataParallel times its first ten.
 inline constexpr int32_t kMaxIterations = 14;
 
 struct RecorderOptions {
@@ -27,11 +27,11 @@ struct RecorderOptions {
   int32_t warmup_iterations = 1;    // never looked at
   int32_t steps_per_iteration = 1;  // optimizer steps
   int32_t world_size = 0;           // of the job; 0: any
-  // At least this many are recorded, where the program runs them, and memory outside of the
-  // allocator is that of as many: ranks that settle sooner or later than others then hold the same
-  // for a communicator that all first use late. 0: until two are identical.
+  // At least this many are recorded, if the program runs that many, and memory outside of the
+  // allocator is that of this many: ranks that become steady sooner or later than others then hold
+  // the same for a communicator that all of them first use late. 0: until two are identical.
   int32_t least_iterations = 0;
-  // Iterations after this many from the steady one on are only looked at for a period. None: they
+  // Iterations after this many from the steady one on are only examined for a period. Null: they
   // are recorded like the rest.
   std::optional<int32_t> steady_iterations = {};
 };
@@ -43,39 +43,40 @@ class Recorder {
   Recorder(Recorder&&) noexcept;
   Recorder& operator=(Recorder&&) noexcept;
 
-  // One record with its payload (empty for most kinds). Fails on a stream that breaks the protocol.
+  // One record with its payload (empty for most kinds). Fails on a stream that violates the
+  // protocol.
   Status Consume(const channel::Record& record, std::span<const std::byte> payload);
 
-  // True once two iterations were found identical and as many as are asked for have ended, or none
-  // were by the last that may be; nothing more needs to be consumed.
+  // True once two iterations were found to be identical and the requested number has ended, or none
+  // were identical by the last one allowed; nothing more needs to be consumed.
   [[nodiscard]] bool complete() const;
 
-  // What the rank's blocks hold now, with the largest of them: for a device that is full.
+  // What the rank's blocks hold now, with the largest of them: for reports when the device is full.
   [[nodiscard]] HeldMemory Held(size_t largest) const;
 
-  // The first iteration that the next one equals, once it was found.
+  // The first iteration that equals the next one, once found.
   [[nodiscard]] std::optional<int32_t> steady_iteration() const;
 
-  // The optimizer steps that an iteration should hold, if several: where no iteration equals the
-  // next one, but each equals the one that many later (at most kMaxStepsInTurn), or where every
-  // so-many-th does something else (iteration_sequence.h).
+  // The number of optimizer steps that an iteration should contain, if several: if no iteration
+  // equals the next one, but each equals the one that many later (at most kMaxStepsInTurn), or if
+  // every n-th is different (iteration_sequence.h).
   [[nodiscard]] std::optional<int32_t> period() const;
 
-  // The steady iterations that are asked for have been recorded.
+  // The requested steady iterations have been recorded.
   [[nodiscard]] bool has_steady_iterations() const;
 
-  // They have, and if there is a period it was found, or would be by more iterations than are
-  // looked at. How many depends on their ops, never on time.
+  // They have, and a period, if there is one, was found or would need more iterations than are
+  // examined. How many are examined depends on their ops, never on time.
   [[nodiscard]] bool has_looked_for_period() const;
 
-  // Fewer iterations were looked at than a long period needs: they have too many ops.
+  // Fewer iterations were examined than a long period needs: they have too many ops.
   [[nodiscard]] bool has_looked_less() const;
 
   // Iterations that have ended so far, warm-up included.
   [[nodiscard]] int32_t iterations() const;
 
-  // After the process has left, or once complete. Fails when there were too few iterations, when
-  // they differ (naming the first op that does), or when a communicator's members are unknown.
+  // Call after the process has exited, or once complete. Fails if there were too few iterations, if
+  // they differ (naming the first op that does), or if a communicator's members are unknown.
   Result<graph::Fragment> Finish();
 
  private:
