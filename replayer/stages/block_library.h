@@ -93,7 +93,7 @@ class LibraryCosts {
   std::vector<CommTopology> topologies_;
   std::unordered_map<uint64_t, DurationNs> transfer_ns_;  // by transfer, topology
   std::deque<FoldedSegment> folds_;
-  std::unordered_map<FoldKey, uint32_t, FoldKeyHash> fold_ids_;  // never walked
+  std::unordered_map<FoldKey, uint32_t, FoldKeyHash> fold_ids_;  // never iterated
   std::vector<LatestFold> latest_folds_;                         // by part
   std::vector<DurationNs> transfer_row_;                         // for the block being folded
   std::vector<DurationNs> collective_row_;                       // likewise

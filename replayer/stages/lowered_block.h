@@ -55,7 +55,7 @@ class SpanTable {
 
   std::array<uint32_t, graph::kOpKindCount> of_ops_ = {};  // by kind; kNone until requested
   std::vector<HostSpan> spans_;
-  std::unordered_map<HostSpan, uint32_t, SpanHash> ids_;  // never walked
+  std::unordered_map<HostSpan, uint32_t, SpanHash> ids_;  // never iterated
 };
 
 // A distinct kernel, copy or memset.

@@ -1,5 +1,5 @@
-// What the writers of kernel content (slicer/synthesize/blocks/) hand to the writers of schedules
-// and data parallelism (slicer/synthesize/): programs with the places where gradients become
+// What the writers of kernel content (slicer/synthesize/blocks/) pass to the writers of schedules
+// and data parallelism (slicer/synthesize/): programs with the points at which gradients become
 // complete, and the tables they share.
 #pragma once
 
@@ -14,13 +14,13 @@
 
 namespace prism::slicer {
 
-// A parameter of a block in the order of its declaration, as this rank holds it.
+// A parameter of a block, in declaration order, as this rank holds it.
 struct BlockParameter {
   std::vector<int64_t> shape;      // of this rank's part
-  bool split = false;              // divided over tp; else every tp rank has all of it
+  bool split = false;              // divided over tp; else whole on every tp rank
   bool sequence_parallel = false;  // its gradient is a partial sum over tp
   bool decay = true;               // weight decay applies
-  bool tied = false;               // the embedding that first and last stage share
+  bool tied = false;               // the embedding that the first and last stage share
   bool expert = false;             // reduced over kExpertData
   int32_t uses = 1;                // gradient contributions in one backward pass
 
@@ -30,12 +30,12 @@ struct BlockParameter {
 };
 
 // Before op `op` of a backward block (which may be its size) one more contribution to the gradient
-// of parameter `parameter` (index into the block's parameters) has been issued: where data
-// parallelism may reduce.
+// of parameter `parameter` (index into the block's parameters) has been issued: a point at which
+// data parallelism may reduce.
 struct GradientReady {
   uint32_t op = 0;
   uint32_t parameter = 0;
-  bool may_cut = false;  // the program, there (graph/program_cuts.h)
+  bool may_cut = false;  // the program may be cut there (graph/program_cuts.h)
 };
 
 struct Block {
@@ -43,14 +43,14 @@ struct Block {
   std::vector<GradientReady> ready;  // by op, ascending; backward blocks only
 };
 
-// The three kinds of parts that a model chunk is made of, each with the parameters that it
+// The three kinds of unit that a model chunk consists of, each with the parameters that it
 // declares.
 enum class UnitKind : uint8_t { kEmbedding, kLayer, kHead };
 
 // One unit in both directions, without the markers and messages around it, on the streams and group
-// axes of job_program.h. What it leaves on kStageComputeStream is ordered; other streams are waited
-// for inside. Head: final norm, logits, loss up to the mean over the micro-batch's tokens; its
-// backward begins with the gradient of the loss. Where first and last chunk are one and embeddings
+// axes of job_program.h. Its work on kStageComputeStream is ordered; other streams are waited for
+// inside. Head: final norm, logits, loss up to the mean over the micro-batch's tokens; its backward
+// begins with the gradient of the loss. If the first and the last chunk are the same and embeddings
 // are tied, the head's tied parameter is the embedding's (not declared again).
 struct UnitBlocks {
   std::vector<BlockParameter> parameters;
@@ -61,7 +61,7 @@ struct UnitBlocks {
   Block backward_weight;
 };
 
-// Strings and kernel signatures of a JobProgram while it is built. Writers of blocks intern here.
+// Strings and kernel signatures of a JobProgram under construction. Writers of blocks intern here.
 class BlockTables {
  public:
   BlockTables();
@@ -86,7 +86,8 @@ class BlockTables {
   };
 
   std::vector<std::string> strings_;
-  std::unordered_map<std::string, uint32_t, TextHash, std::equal_to<>> string_ids_;  // never walked
+  std::unordered_map<std::string, uint32_t, TextHash, std::equal_to<>>
+      string_ids_;  // never iterated
   std::vector<graph::KernelSignature> signatures_;
   std::unordered_multimap<uint64_t, uint32_t> signature_ids_;  // by hash of the content
 };

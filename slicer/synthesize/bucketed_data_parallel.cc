@@ -45,7 +45,7 @@ class BucketedDataParallel : public DataParallel {
     }
   }
 
-  // Buckets and their events are the chunk's, but for those that chunks share.
+  // Buckets and their events belong to the chunk, except those that chunks share.
   [[nodiscard]] int64_t VariantOf(const StageStep& pass) const override {
     if (pass.kind == StepKind::kForward) {
       return WaitsForParameters(pass.microbatch) ? 1 + pass.chunk : 0;
@@ -155,18 +155,18 @@ class BucketedDataParallel : public DataParallel {
     return shards_ && buffer.group_size > 1;
   }
 
-  // ZeRO 2 of the built-in workload: of these gradients it keeps shards.
+  // ZeRO 2 of the built-in workload: only shards of these gradients are kept.
   [[nodiscard]] bool Scatters(const GradBuffer& buffer) const {
     return scatters_ && Shards(buffer);
   }
 
-  // Elements that stay from one pass to the next.
+  // Elements that are kept from one pass to the next.
   [[nodiscard]] int64_t KeptGradients(const GradBuffer& buffer) const {
     return buffer.elements / (Scatters(buffer) ? buffer.group_size : 1);
   }
 
-  // Whether gradients are scaled to the mean over all replicas of the job, which the built-in
-  // workload's experts are also where no other rank holds them.
+  // Whether gradients are scaled to the mean over all replicas of the job; those of the built-in
+  // workload's experts are, even if no other rank holds these experts.
   [[nodiscard]] bool Averages(const GradBuffer& buffer) const {
     return buffer.group_size > 1 || (rank_.built_in && buffer.expert && rank_.job.parallel.dp > 1);
   }
@@ -182,8 +182,8 @@ class BucketedDataParallel : public DataParallel {
            !rank_.style.frozen_weights;
   }
 
-  // Whether, beside gradients that are scattered in every micro-batch, whole ones are scaled in
-  // this one: of experts that no other rank holds.
+  // Whether, in addition to gradients that are scattered in every micro-batch, whole ones are
+  // scaled in this one: those of experts that no other rank holds.
   [[nodiscard]] bool AveragesWhole(int32_t chunk, int64_t microbatch) const {
     const std::vector<GradBuffer>& buffers = chunks_[static_cast<size_t>(chunk)].buffers;
     return scatters_ && microbatch == rank_.job.microbatches() - 1 &&
@@ -192,15 +192,15 @@ class BucketedDataParallel : public DataParallel {
            });
   }
 
-  // A unit's block with its reductions, and what they leave on its way.
+  // A unit's block with its reductions, and the reduction that they leave in flight.
   struct SplicedUnit {
     std::vector<uint32_t> calls;
     const GradBuffer* pending_of = nullptr;
     const GradBucket* pending = nullptr;
   };
 
-  // The block with a reduction wherever its last gradient is ready. A bucket starts over after
-  // that, so every micro-batch that reduces does it at the same places.
+  // The block with a reduction wherever a bucket's last gradient is ready. The bucket starts over
+  // after that, so every micro-batch that reduces does so at the same places.
   void CallAndReduce(const UnitCall& call) {
     const bool averages_whole = AveragesWhole(call.chunk, call.microbatch);
     const auto [found, inserted] = spliced_.try_emplace(
@@ -216,7 +216,7 @@ class BucketedDataParallel : public DataParallel {
     context_.writer->Call(unit.calls);
   }
 
-  // A bucket whose gradients are complete before an op, or that has its first ones there.
+  // A bucket whose gradients are complete before an op, or begin there.
   struct DueReduction {
     uint32_t op = 0;
     GradPlace place;
@@ -227,7 +227,7 @@ class BucketedDataParallel : public DataParallel {
     std::vector<DueReduction> due;
     ChunkGradients& gradients = chunks_[static_cast<size_t>(call.chunk)];
     const Block& block = BlockOfCall(*Unit(call).content, call.pass);
-    uint32_t previous = 0;  // place of the contribution before
+    uint32_t previous = 0;  // place of the previous contribution
     for (const GradientReady& ready : block.ready) {
       const GradPlace place = ready.parameter == kSharedEmbedding
                                   ? gradients.places.front().front()
@@ -248,7 +248,7 @@ class BucketedDataParallel : public DataParallel {
     return due;
   }
 
-  // A contribution is one kernel, more of the same where a tensor is too large for one.
+  // A contribution is one kernel, or several of the same if a tensor is too large for one.
   static uint32_t FirstOpOf(const GradientReady& ready,
                             uint32_t previous,
                             const graph::Program& block) {
@@ -261,8 +261,8 @@ class BucketedDataParallel : public DataParallel {
   }
 
   // Calls that make up the unit's block with its reductions. It is cut wherever gradients are
-  // ready, so that all stages and buckets share the pieces; where an event reaches over the place,
-  // the reduction becomes a part of the piece.
+  // ready, so that all stages and buckets share the pieces; if an event spans that place, the
+  // reduction becomes part of the piece.
   std::vector<uint32_t> Splice(const UnitCall& call, const std::vector<DueReduction>& due) {
     const uint32_t whole = IndexOfCall(*Unit(call).content, call.pass);
     if (due.empty()) {
@@ -273,7 +273,7 @@ class BucketedDataParallel : public DataParallel {
     JobAssembly& assembly = context_.writer->assembly();
     std::vector<uint32_t> calls;
     uint32_t begin = 0;  // of the piece
-    OpList piece;        // empty while it is a slice of the block
+    OpList piece;        // empty as long as it is a slice of the block
     const auto end_piece = [&](uint32_t end) {
       if (!piece.empty()) {
         piece.Copy(block.program, begin, end);
@@ -311,7 +311,7 @@ class BucketedDataParallel : public DataParallel {
     return calls;
   }
 
-  // The block that reduces a bucket beside what computes.
+  // The block that reduces a bucket concurrently with compute.
   [[nodiscard]] uint32_t ReductionOf(const GradBuffer& buffer, const GradBucket& bucket) {
     if (Scatters(buffer)) {
       OpList ops;
@@ -341,15 +341,14 @@ class BucketedDataParallel : public DataParallel {
     return first;
   }
 
-  // Whole gradients of a bucket, for a micro-batch (launch/workload/grad_buffer.h).
+  // Zeroes whole gradients of a bucket, for one micro-batch (launch/workload/grad_buffer.h).
   void Open(const GradBucket& bucket, OpList* ops) const {
     BlockWriter zeros(&Tables());
     zeros.Pointwise("aten::fill_", {Tensor(rank_.gradient, {bucket.elements})});
     ops->Append(zeros.Finish().program);
   }
 
-  // What arrives of the bucket that is on its way is added to its shard
-  // (launch/workload/grad_scatter.h).
+  // Adds the result for the bucket in flight to its shard (launch/workload/grad_scatter.h).
   void FinishScatter(OpList* ops) {
     if (pending_ == nullptr) {
       return;
@@ -364,7 +363,7 @@ class BucketedDataParallel : public DataParallel {
     pending_of_ = nullptr;
   }
 
-  // The mean is taken before the sum, as Megatron does to keep float32 sums in range.
+  // Gradients are divided before the sum, as Megatron does to keep float32 sums in range.
   void Reduce(const GradBuffer& buffer, const GradBucket& bucket, bool beside, OpList* ops) {
     if (Scatters(buffer)) {
       FinishScatter(ops);
@@ -402,8 +401,8 @@ class BucketedDataParallel : public DataParallel {
     }
   }
 
-  // What other groups hold a part of: gradients of sequence-parallel parameters are partial sums
-  // over tp, those of tied embeddings over the first and last stage.
+  // Reduces gradients of which other groups hold a part: those of sequence-parallel parameters are
+  // partial sums over tp, those of tied embeddings over the first and last stage.
   void ReduceCopies(const GradBuffer& buffer) {
     if (buffer.sequence_parallel) {
       for (const GradBucket& bucket : buffer.buckets) {
@@ -437,7 +436,7 @@ class BucketedDataParallel : public DataParallel {
     context_.writer->Emit(ops);
   }
 
-  // All buckets; backwards is the order in which the forward pass needs them.
+  // Gathers all buckets; backwards is the order in which the forward pass needs them.
   void StartGathers(bool backwards) {
     OpList ops;
     const auto start = [&](const GradBuffer& buffer, const GradBucket& bucket) {
@@ -481,7 +480,7 @@ class BucketedDataParallel : public DataParallel {
   std::vector<ChunkGradients> chunks_;
   std::vector<std::vector<int32_t>> ready_;  // by buffer of all chunks, and bucket
   std::map<std::tuple<StepKind, int32_t, size_t, int>, SplicedUnit> spliced_;
-  const GradBuffer* pending_of_ = nullptr;  // of the bucket that is on its way to its shards
+  const GradBuffer* pending_of_ = nullptr;  // of the bucket being scattered to its shards
   const GradBucket* pending_ = nullptr;
 };
 

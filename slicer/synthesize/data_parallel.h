@@ -20,27 +20,27 @@ struct UnitCall {
   int64_t microbatch = 0;
 };
 
-// What the writer of a stage shares with its data parallelism.
+// What the writer of a stage shares with the writer of its data parallelism.
 struct StageContext {
   const RankShape* rank = nullptr;
-  uint32_t style_number = 0;  // tells the rank's style from others of the assembly
+  uint32_t style_number = 0;  // distinguishes the rank's style from others of the assembly
   const std::vector<ModelChunk>* chunks = nullptr;
   StageWriter* writer = nullptr;
-  // By chunk: a number that those with the same content share, of this stage and of others.
+  // By chunk: a number shared by chunks with the same content, in this stage and in others.
   const std::vector<uint32_t>* alike = nullptr;
-  // By such a number, once it is known.
+  // By such a number, once known.
   std::map<uint32_t, ChunkGradients>* gradients = nullptr;
-  // Whether reductions of chunks and units with the same content take the same event slots. Of one
-  // stream, the last reduction is that of the first chunk, which is the first to be waited for.
+  // Whether reductions of chunks and units with the same content use the same event slots. On one
+  // stream the last reduction is that of the first chunk, which is the first to be waited for.
   bool share_slots = false;
 };
 
-// What passes have left behind that decides what later ones emit: which sharded parameters are
-// there or on their way, and whether a gather has a copy to wait for.
+// State left by passes that decides what later ones emit: which sharded parameters are present or
+// in flight, and whether a gather has a copy to wait for.
 struct ParametersHeld {
   enum class Of : uint8_t { kShard, kInFlight, kGathered };
 
-  std::vector<Of> units;  // of all chunks in turn; empty where parameters are not sharded
+  std::vector<Of> units;  // of all chunks in turn; empty if parameters are not sharded
   bool copied_out = false;
 
   bool operator==(const ParametersHeld&) const = default;
@@ -56,24 +56,24 @@ class DataParallel {
   // Emits the unit's block of that pass with everything around it.
   virtual void CallUnit(const UnitCall& call) = 0;
 
-  // Behind the units of a backward pass.
+  // After the units of a backward pass.
   virtual void EndBackward() = 0;
 
-  // A number that decides what a pass of a chunk emits and leaves held, together with kind of pass,
-  // units of the chunk and what is held: 0, or one of the chunk's own where buckets or events of
-  // the chunk are in it.
+  // A number that, together with the kind of pass, the units of the chunk and what is held, decides
+  // what a pass of a chunk emits and leaves held: 0, or a number specific to the chunk if its
+  // buckets or events are involved.
   [[nodiscard]] virtual int64_t VariantOf(const StageStep& pass) const = 0;
 
   [[nodiscard]] const ParametersHeld& held() const { return held_; }
   void set_held(ParametersHeld held) { held_ = std::move(held); }
 
-  // Behind the last pass: gradients are reduced.
+  // After the last pass: gradients are reduced.
   virtual void FinishGradients() = 0;
 
-  // What this rank's optimizer steps.
+  // What this rank's optimizer updates.
   [[nodiscard]] virtual OptimizerPieces Pieces() const = 0;
 
-  // Behind the optimizer's step.
+  // After the optimizer's step.
   virtual void FinishIteration() = 0;
 
  protected:
@@ -84,7 +84,7 @@ class DataParallel {
   ParametersHeld held_;
 };
 
-// That of the job and style.
+// The data parallelism of the job and style.
 std::unique_ptr<DataParallel> MakeDataParallel(const StageContext& context);
 
 // Flat buffers and buckets (Megatron-LM's DDP with and without its distributed optimizer,
@@ -97,7 +97,7 @@ std::unique_ptr<DataParallel> MakeShardedDataParallel(const StageContext& contex
 // ZeRO 3 of the built-in workload.
 std::unique_ptr<DataParallel> MakeWorkloadSharding(const StageContext& context);
 
-// The block that a call stands for, and its index.
+// The block that a call refers to, and its index.
 const Block& BlockOfCall(const UnitContent& content, StepKind pass);
 uint32_t IndexOfCall(const UnitContent& content, StepKind pass);
 

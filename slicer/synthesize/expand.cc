@@ -18,7 +18,7 @@ using graph::GroupAxis;
 using graph::OpKind;
 using graph::Program;
 
-// The program of one stage's ranks and what its slots stand for.
+// The program of one stage's ranks and what its slots refer to.
 struct ExpandedStage {
   Program program;
   std::vector<GroupAxis> comm_slots;
@@ -106,7 +106,7 @@ class StageExpansion {
   const graph::StageProgram& stage_program_;
   int32_t stage_;
   std::vector<uint32_t> slot_record_;  // by event slot: op of the latest record
-  std::vector<uint16_t> streams_;      // of the stage, by first use
+  std::vector<uint16_t> streams_;      // of the stage, in order of first use
   ExpandedStage expanded_;
 };
 

@@ -1,4 +1,4 @@
-// A JobProgram → the graph of all its ranks, op by op: one role a pipeline stage, numbered as
+// A JobProgram → the graph of all its ranks, op by op: one role per pipeline stage, numbered as
 // slicer/record/op_stream.h numbers what a rank records (streams, communicators and peers by first
 // use), so that a synthesised graph and a recorded one can be compared.
 #pragma once

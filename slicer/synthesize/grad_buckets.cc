@@ -16,7 +16,7 @@ struct Member {
   size_t parameter = 0;
 };
 
-// Kinds of parameter that share a buffer, in the order in which buffers are made and reduced.
+// Kinds of parameter that share a buffer, in the order in which buffers are created and reduced.
 using Kind = std::tuple<bool, bool, bool, bool, bool>;
 
 Kind KindOf(const RankShape& rank, const BlockParameter& parameter) {

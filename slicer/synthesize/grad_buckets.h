@@ -1,5 +1,5 @@
-// Flat gradient buffers of a model chunk, cut into buckets (graph/flat_buckets.h): Megatron's, and
-// for the built-in workload one buffer a kind of parameter (launch/workload/grad_buffer.h).
+// Flat gradient buffers of a model chunk, divided into buckets (graph/flat_buckets.h): Megatron's,
+// and for the built-in workload one buffer per kind of parameter (launch/workload/grad_buffer.h).
 #pragma once
 
 #include <cstdint>

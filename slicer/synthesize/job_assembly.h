@@ -1,5 +1,5 @@
-// A JobProgram while it is built: the joint tables, and blocks that several stages call, or several
-// jobs whose programs are one.
+// A JobProgram under construction: the shared tables, and blocks called by several stages, or by
+// several jobs that share one program.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@
 
 namespace prism::slicer {
 
-// What a block is that is known by its key.
+// What a block identified by its key is.
 enum class BlockKind : uint8_t {
   kBatch,
   kLossScale,
@@ -29,7 +29,7 @@ enum class BlockKind : uint8_t {
   kMarker,
 };
 
-// All that decides the content of a block of one kind.
+// Everything that decides the content of a block of one kind.
 using BlockKey = std::vector<int64_t>;
 
 class JobAssembly {
@@ -39,16 +39,17 @@ class JobAssembly {
   // Appends a block; returns its index.
   uint32_t AddBlock(graph::Program program);
 
-  // The block with just these ops, appended if new.
+  // The block with exactly these ops, appended if new.
   uint32_t BlockOf(const OpList& ops);
 
   // The block in which the compute stream waits for a slot, appended if new.
   uint32_t WaitFor(uint32_t slot);
 
-  // Ops begin to end of a block as a block, appended if new. It may be cut at both.
+  // Ops [begin, end) of a block as a separate block, appended if new. It must be possible to cut it
+  // at both.
   uint32_t SliceOf(uint32_t block, uint32_t begin, uint32_t end);
 
-  // The block that was made for that key before, else the one that `make` makes now.
+  // The block made for that key before, otherwise the one that `make` makes now.
   template <typename Make>
   uint32_t BlockFor(BlockKind kind, BlockKey key, Make make) {
     key.push_back(static_cast<int64_t>(kind));
@@ -59,7 +60,8 @@ class JobAssembly {
     return found->second;
   }
 
-  // Lends strings, signatures and blocks to a program; nothing may be added until they are back.
+  // Lends strings, signatures and blocks to a program; nothing may be added until they are
+  // returned.
   void MoveInto(graph::JobProgram* program);
   void MoveFrom(graph::JobProgram* program);
 
@@ -68,22 +70,22 @@ class JobAssembly {
 
   BlockTables tables_;
   std::vector<graph::Program> blocks_;
-  std::unordered_map<std::vector<int64_t>, uint32_t, NumbersHash> block_ids_;  // never walked
-  std::unordered_map<BlockKey, uint32_t, NumbersHash> made_;                   // never walked
+  std::unordered_map<std::vector<int64_t>, uint32_t, NumbersHash> block_ids_;  // never iterated
+  std::unordered_map<BlockKey, uint32_t, NumbersHash> made_;                   // never iterated
   std::map<std::tuple<uint32_t, uint32_t, uint32_t>, uint32_t> slices_;
   std::vector<uint32_t> waits_;  // by slot: blocks, or kNoBlock
 };
 
-// Events of stages that outlive their block (graph/job_program.h), by what they are for: the same
-// wherever that recurs.
+// Slots for events of stages that outlive their block (graph/job_program.h), by their purpose: the
+// same slot whenever the purpose recurs.
 class EventSlots {
  public:
   enum class Use : uint8_t { kReduction, kGather, kCopiedOut };
 
-  // What of that use, as numbers.
+  // Identifies the event within its use, as numbers.
   using Whose = std::array<int64_t, 2>;
 
-  // The first of `count` that follow each other.
+  // The first of `count` consecutive slots.
   uint32_t Of(Use use, const Whose& whose, size_t count) {
     const auto [found, inserted] = first_.try_emplace({use, whose}, count_);
     count_ = static_cast<uint16_t>(count_ + (inserted ? count : 0));
@@ -97,7 +99,7 @@ class EventSlots {
   uint16_t count_ = 0;
 };
 
-// The calls of stages of one kind while they are written.
+// The calls of stages of one kind, under construction.
 class StageWriter {
  public:
   // Both outlive the writer. `marks` off: markers are left out.
@@ -120,7 +122,7 @@ class StageWriter {
 
   JobAssembly& assembly() { return *assembly_; }
 
-  // What was called since the last time.
+  // What was called since the last TakeCalls().
   [[nodiscard]] std::vector<uint32_t> TakeCalls() { return std::exchange(calls_, {}); }
 
  private:

@@ -36,7 +36,7 @@ bool HaveSameContent(const ModelChunk& a, const ModelChunk& b) {
          std::equal(a.units.begin(), a.units.end(), b.units.begin(), b.units.end(), same);
 }
 
-// Ranks of a mixture of experts know how many replicas share the experts.
+// For a mixture of experts the number of replicas that share the experts is kept.
 graph::JobSpec UnitCache::UnitJob(const graph::JobSpec& job) {
   graph::JobSpec unit = job;
   unit.parallel.pp = 1;
@@ -119,7 +119,7 @@ ModelChunk ChunkMaker::Make(const RankShape& whole, int32_t stage, int32_t chunk
   return result;
 }
 
-// Layers that predict further tokens come before the head and pass through it themselves.
+// Layers that predict further tokens come before the head and use it too.
 void ChunkMaker::AddEnd(UnitPlace* place, ModelChunk* chunk) {
   const int64_t further = rank_.job.model.mtp_layers;
   place->gradient_received = false;
@@ -127,7 +127,7 @@ void ChunkMaker::AddEnd(UnitPlace* place, ModelChunk* chunk) {
     place->layer = rank_.job.model.layers + i;
     chunk->units.push_back({UnitKind::kLayer, place->layer, Layer(*place)});
   }
-  // The weights are those of the first one, whose backward pass comes last.
+  // All use the weights of the first one, whose backward pass comes last.
   for (int64_t i = 0; i < 1 + further; ++i) {
     const uint32_t bits = Bits(place->shares_embedding, i > 0, false);
     chunk->units.push_back({UnitKind::kHead, 0, cache_->Find({UnitKind::kHead, shape_, bits}, [&] {
@@ -143,8 +143,8 @@ void ChunkMaker::AddEnd(UnitPlace* place, ModelChunk* chunk) {
   }
 }
 
-// What tells the layers of a model apart: kind of feed-forward, place in a period of two where
-// there is one, whether the gradient comes from another stage.
+// What distinguishes the layers of a model: kind of feed-forward, place in a period of two if there
+// is one, whether the gradient comes from another stage.
 std::shared_ptr<const UnitContent> ChunkMaker::Layer(const UnitPlace& place) {
   const bool alternate =
       rank_.job.model.sliding_window > 0 || rank_.Recomputes(graph::kRecomputeEverySecondLayer);

@@ -16,7 +16,7 @@
 
 namespace prism::slicer {
 
-// A unit with its blocks as they are called.
+// A unit with the indices of its blocks, for calls.
 struct UnitContent {
   UnitBlocks blocks;
   uint32_t forward = 0;  // indices into JobProgram::blocks
@@ -42,24 +42,24 @@ struct ModelChunk {
 // Whether both are the same units at the same end of the model.
 bool HaveSameContent(const ModelChunk& a, const ModelChunk& b);
 
-// Units of all jobs of a synthesizer, by what decides their content.
+// Units of all jobs of a synthesizer, keyed by what decides their content.
 class UnitCache {
  public:
-  // Its shape: all that writers of units are told of the job. What they are not told (pipeline,
-  // replicas, batch, ZeRO) is one, or zero.
+  // Its shape: everything that writers of units are given of the job. What they are not given
+  // (pipeline, replicas, batch, ZeRO) is set to one or zero.
   static graph::JobSpec UnitJob(const graph::JobSpec& job);
 
-  // Likewise of the style: pipeline, buckets and optimizer are those of TrainingStyle{}.
+  // The same for the style: pipeline, buckets and optimizer are those of TrainingStyle{}.
   static graph::TrainingStyle UnitStyle(const graph::TrainingStyle& style);
 
   // A number for a shape, and one for a style.
   uint32_t ShapeOf(const graph::JobSpec& job, const graph::TrainingStyle& style);
   uint32_t StyleOf(const graph::TrainingStyle& style) { return InternValue(styles_, style); }
 
-  // Kind, shape and what of the place matters.
+  // Kind, shape and the relevant part of the place.
   using Key = std::tuple<UnitKind, uint32_t, uint32_t>;
 
-  // The unit that was made for `key` before, else the one that `make` makes now.
+  // The unit made for `key` before, otherwise the one that `make` makes now.
   template <typename Make>
   std::shared_ptr<const UnitContent> Find(const Key& key, Make make) {
     std::shared_ptr<const UnitContent>& unit = units_[key];
@@ -76,7 +76,7 @@ class UnitCache {
   [[nodiscard]] int64_t found() const { return found_; }
 
  private:
-  // What jobs of one search differ in.
+  // The sizes in which jobs of one search differ.
   using Sizes = std::array<int64_t, 8>;
 
   std::vector<graph::JobSpec> jobs_;  // distinct, without those sizes

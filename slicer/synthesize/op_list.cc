@@ -46,7 +46,7 @@ std::vector<int64_t> OpList::Content() const {
 }
 
 uint32_t OpList::Append(const graph::OpRow& row) {
-  constexpr size_t kUsualOps = 8;  // at most: room for them is asked for once
+  constexpr size_t kUsualOps = 8;  // upper bound: capacity is reserved once
   if (rows_.empty()) {
     rows_.reserve(kUsualOps);
   }

@@ -14,7 +14,7 @@ inline constexpr uint32_t kNoEventSlot = 0xFFFFFFFFU;
 
 class OpList {
  public:
-  // An event on `stream`; returns the op, for Wait. With a slot it outlives the list.
+  // An event on `stream`; returns the op, for Wait. With a slot, the event outlives the list.
   uint32_t Record(uint16_t stream, uint32_t slot = kNoEventSlot);
   void Wait(uint16_t stream, uint32_t record_op);
   void WaitSlot(uint16_t stream, uint32_t slot);
@@ -27,17 +27,17 @@ class OpList {
   void Marker(uint32_t name, bool begins);
 
   // A collective that the compute stream waits for by running it (torch.distributed records two
-  // events after every call: one for those who wait, one for its watchdog).
+  // events after every call: one for waiters, one for its watchdog).
   void Blocking(graph::GroupAxis axis, const graph::CollectiveShape& shape);
 
-  // A collective beside the compute stream, after what that holds now; its end is in `slot`.
+  // A collective concurrent with the compute stream, after what is on it now; its end is in `slot`.
   void Start(graph::GroupAxis axis, const graph::CollectiveShape& shape, uint32_t slot);
 
   void Append(const graph::Program& program);
 
-  // Copies ops of `block`, up to `end` and from `begin` or where the last call left off: what is
-  // written between two calls comes in between. The same block until it is through; it may be cut
-  // at `begin` (graph/program_cuts.h).
+  // Copies ops of `block`, up to `end` and from `begin` or from where the last call stopped: what
+  // is written between two calls goes in between. Must be the same block until it is complete;
+  // cutting it at `begin` must be possible (graph/program_cuts.h).
   void Copy(const graph::Program& block, uint32_t begin, uint32_t end);
 
   [[nodiscard]] bool empty() const { return rows_.empty(); }
@@ -45,7 +45,7 @@ class OpList {
   // The ops as a block.
   [[nodiscard]] graph::Program Program() const;
 
-  // All that they are, as numbers.
+  // The complete content, as numbers.
   [[nodiscard]] std::vector<int64_t> Content() const;
 
  private:
@@ -55,7 +55,7 @@ class OpList {
   std::vector<graph::OpRow> rows_;
   std::vector<graph::CollectiveShape> collectives_;  // distinct
   std::vector<graph::PeerGroup> peer_groups_;        // distinct
-  std::vector<uint32_t> copied_;  // by op of the block being copied: where it is now
+  std::vector<uint32_t> copied_;  // by op of the block being copied: its new index
 };
 
 }  // namespace prism::slicer

@@ -23,8 +23,8 @@ struct Shape {
   [[nodiscard]] bool last() const { return stage == stages - 1; }
   [[nodiscard]] int64_t total() const { return microbatches * chunks; }
 
-  // Where the k-th forward or backward pass of an interleaved schedule belongs: pp micro-batches
-  // go through one chunk before the next has its turn; backward visits the chunks in reverse.
+  // The chunk of the k-th forward or backward pass of an interleaved schedule: pp micro-batches go
+  // through one chunk before the next chunk's turn; backward visits the chunks in reverse.
   [[nodiscard]] int32_t ForwardChunk(int64_t k) const {
     return static_cast<int32_t>(k % (int64_t{stages} * chunks) / stages);
   }
@@ -138,8 +138,8 @@ class BatchedSteps {
     Release(!(shape_.last() && shape_.BackwardChunk(k) == shape_.chunks - 1));
   }
 
-  // What arrives closes the ring `stages - 1` passes behind: stage 0 gets the input for the chunk
-  // after the one that the last stage has just run, and likewise backwards.
+  // What arrives closes the ring `stages - 1` passes later: stage 0 gets the input for the chunk
+  // after the one that the last stage has just run; the same in backward.
   void Steady(int64_t k, int64_t warmup) {
     const int64_t forward = k + warmup;
     const int64_t period = int64_t{shape_.stages} * shape_.chunks;
@@ -185,7 +185,7 @@ std::vector<StageStep> OneForwardOneBackward(const Shape& shape) {
   return passes;
 }
 
-// All micro-batches of a chunk, then the next chunk; with one chunk that is GPipe.
+// All micro-batches of a chunk, then the next chunk; with one chunk this is GPipe.
 std::vector<StageStep> BreadthFirst(const Shape& shape) {
   std::vector<StageStep> passes;
   for (int32_t chunk = 0; chunk < shape.chunks; ++chunk) {
@@ -201,8 +201,8 @@ std::vector<StageStep> BreadthFirst(const Shape& shape) {
   return passes;
 }
 
-// ZB-H1 (Qi et al. 2024, section 2.2): 1F1B with the weight gradients put off. A stage holds as
-// many micro-batches as the first one does in 1F1B, so stage s may be s weight passes behind.
+// ZB-H1 (Qi et al. 2024, section 2.2): 1F1B with deferred weight gradients. A stage holds as many
+// micro-batches as the first one does in 1F1B, so stage s may be s weight passes behind.
 std::vector<StageStep> ZeroBubble(const Shape& shape) {
   std::vector<StageStep> passes;
   int64_t weights = 0;
@@ -222,7 +222,7 @@ std::vector<StageStep> ZeroBubble(const Shape& shape) {
   return passes;
 }
 
-// Each message by itself: received before its pass, sent after it.
+// Each message separately: received before its pass, sent after it.
 std::vector<StageStep> WithMessages(const Shape& shape, const std::vector<StageStep>& passes) {
   std::vector<StageStep> steps;
   for (const StageStep& pass : passes) {
@@ -263,8 +263,8 @@ std::vector<uint32_t> SteadyRounds(const graph::ParallelSizes& parallel,
   return rounds;
 }
 
-// Cuts the steps of stages into phrases: a pass with what it receives before it, if that is
-// all that moves there, and everything up to the next.
+// Cuts the steps of stages into phrases: a pass with what it receives before it, if those are the
+// only messages there, and everything up to the next.
 class PhraseCutter {
  public:
   PhraseCutter(const graph::ParallelSizes& parallel, int64_t microbatches)
@@ -301,7 +301,7 @@ class PhraseCutter {
   void AddStep(StageStep step) {
     step.microbatch = step.microbatch == last_ ? last_ : std::min<int64_t>(step.microbatch, 1);
     if (!IsPass(step.kind)) {
-      step.chunk = 0;  // messages are those of any pass
+      step.chunk = 0;  // messages are the same for any pass
       step.microbatch = 0;
     }
     phrase_.push_back(step);
@@ -328,7 +328,7 @@ class PhraseCutter {
   const graph::ParallelSizes& parallel_;
   int64_t last_;  // micro-batch
   JobSchedule schedule_;
-  std::unordered_map<std::vector<int64_t>, uint32_t, NumbersHash> known_;  // never walked
+  std::unordered_map<std::vector<int64_t>, uint32_t, NumbersHash> known_;  // never iterated
   JobSchedule::OfStage stage_;
   std::vector<StageStep> phrase_;
   std::vector<int64_t> content_;  // of phrase_: its steps as numbers

@@ -1,9 +1,9 @@
 // What one pipeline stage does in an iteration: its passes in order, and the messages between them.
 //
-// 1F1B and interleaved 1F1B are Megatron-LM's (schedules.py), in which everything that moves at one
-// point of the schedule is one NCCL group on one stream. The others, and 1F1B where the style
-// overlaps its messages, send and receive each message by itself on a stream of its direction, and
-// a pass waits for its input only.
+// 1F1B and interleaved 1F1B are Megatron-LM's (schedules.py), in which all messages at one point of
+// the schedule form one NCCL group on one stream. The others, and 1F1B if the style overlaps its
+// messages, send and receive each message separately on a stream of its direction, and a pass waits
+// only for its input.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,7 @@
 
 namespace prism::slicer {
 
-// Messages that move at one point of the schedule. Stages form a ring, so that an interleaved
-// schedule can go round.
+// Messages transferred at one point of the schedule. Stages form a ring, for interleaved schedules.
 struct StageExchange {
   bool to_previous = false;
   bool to_next = false;
@@ -51,7 +50,7 @@ constexpr bool IsPass(StepKind kind) {
   return kind != StepKind::kExchange && kind != StepKind::kRelease;
 }
 
-// One forward or backward pass of one chunk of a stage's layers over one micro-batch, or what is
+// One forward or backward pass of one chunk of a stage's layers over one micro-batch, or a step
 // between passes. Chunk c of stage s holds the model's part c * pp + s.
 struct StageStep {
   StepKind kind = StepKind::kForward;
@@ -65,7 +64,7 @@ struct StageStep {
 // Whether messages of this style are one NCCL group at each point of the schedule.
 bool BatchesMessages(const graph::TrainingStyle& style);
 
-// Fails on a layout that the schedule does not have.
+// Fails on a layout that the schedule does not support.
 Status CheckSchedule(const graph::JobSpec& job, const graph::TrainingStyle& style);
 
 // The passes of one stage in order, without messages.
@@ -79,19 +78,18 @@ std::vector<StageStep> StageSteps(const graph::JobSpec& job,
                                   const graph::TrainingStyle& style,
                                   int32_t stage);
 
-// Micro-batches by which a round of the steady part moves a stage on.
+// Micro-batches by which a round of the steady part advances a stage.
 int64_t MicrobatchesOfRound(const graph::ParallelSizes& parallel);
 
 // The phrases of all stages (graph/phrased_job.h): a pass with the messages around it. Of
-// micro-batches only the first and the last are told apart from others (0, the last, and 1 for all
-// others), so that there are few distinct phrases.
+// micro-batches only the first and the last are distinguished (0, the last, and 1 for all others),
+// so that there are few distinct phrases.
 struct JobSchedule {
   struct OfStage {
     std::vector<uint32_t> phrases;  // indices into `distinct`, in order
-    // Phrases with which the rounds of the steady part begin: every forward pass after those that
-    // fill the pipeline; interleaved, every (pp * vpp)-th of them. The pass with which backward
-    // passes begin is the first. All stages run the backward passes of a micro-batch in the same
-    // round.
+    // Phrases that begin the rounds of the steady part: every forward pass after those that fill
+    // the pipeline; if interleaved, every (pp * vpp)-th of them. The first is the pass with which
+    // backward passes begin. All stages run the backward passes of a micro-batch in the same round.
     std::vector<uint32_t> rounds;
   };
 
@@ -107,7 +105,7 @@ class ScheduleCache {
   const JobSchedule& Find(const graph::JobSpec& job, const graph::TrainingStyle& style);
 
  private:
-  // Stages, chunks, micro-batches, kind of schedule, how messages move.
+  // Stages, chunks, micro-batches, kind of schedule, how messages are sent.
   using Key = std::tuple<int32_t, int32_t, int64_t, graph::Schedule, bool>;
 
   std::map<Key, JobSchedule> schedules_;

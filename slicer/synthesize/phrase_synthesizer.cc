@@ -29,7 +29,7 @@ Status CheckJob(const graph::JobSpec& job, const graph::TrainingStyle& style) {
   return CheckSchedule(job, style);
 }
 
-// The iteration is one launch.
+// Makes the iteration one launch.
 void LaunchAsGraph(size_t first, graph::JobProgram* program) {
   for (size_t block = first; block < program->blocks.size(); ++block) {
     for (uint8_t& flags : program->blocks[block].flags) {
@@ -58,7 +58,7 @@ Result<graph::PhrasedJob> PhraseSynthesizer::Run(const graph::JobSpec& job,
   phrased.program = program_;
   const JobSchedule& schedule = schedules_.Find(job, style);
   const bool marks = markers == Markers::kAll;
-  // Stages with one chunk have none that another kind of stage has as well.
+  // Stages with one chunk have no chunk in common with another kind of stage.
   const bool shares = timed_only_ && !marks && job.parallel.vpp > 1;
   std::vector<std::unique_ptr<SharedPhrases>> phrases;
   std::vector<std::unique_ptr<StageSynthesis>> kinds;  // their data parallelism points into them

@@ -1,7 +1,6 @@
 // Synthesis of many jobs, one after the other, that share what they have in common: units are
-// written once for each shape of a rank, small blocks once for each content, schedules once. All
-// programs are one, which only grows; which jobs came before changes numbers of blocks and nothing
-// else.
+// written once per shape of a rank, small blocks once per content, schedules once. All jobs share
+// one program, which only grows; earlier jobs change the numbers of blocks and nothing else.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +17,13 @@ namespace prism::slicer {
 
 class PhraseSynthesizer {
  public:
-  // `launched_as_graph`: styles are HostCost::kGraph, else none is. `timed_only`: what makes no
-  // difference to a time is written in less detail: tensors of optimizer steps as sums, ends of
-  // reductions by the same event where a later one is waited for first.
+  // `launched_as_graph`: all styles are HostCost::kGraph, otherwise none is. `timed_only`: what
+  // makes no difference to times is written in less detail: tensors of optimizer steps as sums,
+  // ends of reductions as one event if a later one is waited for first.
   explicit PhraseSynthesizer(bool launched_as_graph, bool timed_only = false)
       : launched_as_graph_(launched_as_graph), timed_only_(timed_only) {}
 
-  // As Synthesize. The job that it gives stays good while others are synthesised, in turn.
+  // As Synthesize. The returned job stays valid while others are synthesised, one after the other.
   Result<graph::PhrasedJob> Run(const graph::JobSpec& job,
                                 const graph::TrainingStyle& style,
                                 Markers markers);

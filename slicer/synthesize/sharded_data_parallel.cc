@@ -15,7 +15,7 @@ using graph::GroupAxis;
 struct ParameterShard {
   GroupAxis axis = GroupAxis::kShard;
   int32_t group_size = 1;
-  int32_t replicas = 1;         // HSDP: groups that hold the same
+  int32_t replicas = 1;         // HSDP: number of groups that hold the same
   int64_t elements = 0;         // gathered, padded
   std::vector<int64_t> pieces;  // elements of the parameters, on this rank
 };
@@ -23,7 +23,7 @@ struct ParameterShard {
 constexpr uint32_t kUnwritten = 0xFFFFFFFFU;
 constexpr uint32_t kNoBlock = 0xFFFFFFFEU;
 
-// What units with the same content share: shards, and blocks that were written for them.
+// What units with the same content share: shards, and the blocks written for them.
 struct ShardedContent {
   const UnitContent* unit = nullptr;
   std::vector<ParameterShard> shards;
@@ -32,7 +32,7 @@ struct ShardedContent {
     uint32_t unshard = kUnwritten;
   };
   std::vector<Blocks> blocks;  // by the turn of the unit's events
-  uint32_t reduced = 0;        // where units share them, as ShardedUnit
+  uint32_t reduced = 0;        // if units share them, as ShardedUnit
   uint32_t reduce = kUnwritten;
 };
 
@@ -42,14 +42,14 @@ struct ShardedUnit {
   uint32_t reduce = kUnwritten;
 };
 
-// FSDP2 (torch.distributed.fsdp.fully_shard): a unit is gathered before its forward pass, and
-// again before its backward pass if it was resharded in between; its gradients are scattered
-// after the backward pass. Gathers run ahead: forward because the host does (one buffer, so a
-// gather waits until the one before was copied out), backward `prefetch` units by request.
+// FSDP2 (torch.distributed.fsdp.fully_shard): a unit is gathered before its forward pass, and again
+// before its backward pass if it was resharded in between; its gradients are scattered after the
+// backward pass. Gathers run ahead: in forward because the host does (one buffer, so a gather waits
+// until the previous one has been copied out), in backward by `prefetch` units, explicitly.
 //
-// Events stand for the last one of their kind, so that units with the same content are written as
-// the same blocks: of `prefetch` + 1 units in turn no two are on their way at once, and a gather
-// waits for the latest copy, whichever unit's it is.
+// Events refer to the last one of their kind, so that units with the same content are written as
+// the same blocks: `prefetch` + 1 slots are used in turn, so no two units that share one are in
+// flight at once, and a gather waits for the latest copy, whichever unit's it is.
 class ShardedDataParallel : public DataParallel {
  public:
   explicit ShardedDataParallel(const StageContext& context)
@@ -73,7 +73,7 @@ class ShardedDataParallel : public DataParallel {
 
   void BeginIteration() override {}
 
-  // Events of reductions are the unit's own; the last micro-batch leaves nothing gathered.
+  // Each unit has its own events of reductions; the last micro-batch leaves nothing gathered.
   [[nodiscard]] int64_t VariantOf(const StageStep& pass) const override {
     if (pass.kind == StepKind::kForward) {
       return 0;
@@ -172,13 +172,13 @@ class ShardedDataParallel : public DataParallel {
     return microbatch == rank_.job.microbatches() - 1;
   }
 
-  // With pipeline stages gradients are reduced once, with the last micro-batch (torch's
-  // PipelineStage turns synchronisation off before that); else in every backward pass.
+  // With pipeline stages gradients are reduced once, at the last micro-batch (torch's PipelineStage
+  // turns synchronisation off before that); otherwise in every backward pass.
   [[nodiscard]] bool Reduces(int64_t microbatch) const {
     return !rank_.style.frozen_weights && (rank_.job.parallel.pp == 1 || IsLast(microbatch));
   }
 
-  // The last unit's backward pass follows its forward pass at once: FSDP does not reshard it.
+  // The last unit's backward pass follows its forward pass immediately: FSDP does not reshard it.
   [[nodiscard]] bool KeepsGathered(const UnitCall& call) const {
     return rank_.job.parallel.pp == 1 &&
            call.unit + 1 == units_[static_cast<size_t>(call.chunk)].size();
@@ -200,7 +200,7 @@ class ShardedDataParallel : public DataParallel {
     return contents_.size() - 1;
   }
 
-  // For the ends of the reductions of a unit.
+  // Slots for the ends of the reductions of a unit.
   uint32_t SlotsOf(size_t content, const EventSlots::Whose& unit) {
     return context_.writer->slots().Of(EventSlots::Use::kReduction, unit,
                                        contents_[content].shards.size());
@@ -237,7 +237,7 @@ class ShardedDataParallel : public DataParallel {
     return gathered_ + kMaxShards * static_cast<uint32_t>(call.unit % turns_);
   }
 
-  // Starts the gather of a unit that is neither there nor on its way.
+  // Starts the gather of a unit that is neither present nor in flight.
   void StartGather(const UnitCall& call) {
     if (HeldOf(call) == ParametersHeld::Of::kShard) {
       HeldOf(call) = ParametersHeld::Of::kInFlight;
@@ -264,7 +264,7 @@ class ShardedDataParallel : public DataParallel {
     return ops;
   }
 
-  // The compute stream goes on with the unit's parameters.
+  // The compute stream waits for the unit's parameters.
   void Unshard(const UnitCall& call) {
     if (HeldOf(call) == ParametersHeld::Of::kGathered) {
       return;
@@ -343,7 +343,7 @@ class ShardedDataParallel : public DataParallel {
 
   StageContext context_;
   const RankShape& rank_;
-  uint32_t turns_;  // units that have events of their own
+  uint32_t turns_;  // units that have their own events
   std::vector<ShardedContent> contents_;
   std::vector<std::vector<ShardedUnit>> units_;  // by chunk
   std::vector<size_t> first_unit_;               // by chunk: of held units

@@ -1,5 +1,5 @@
-// What stages of a job take from each other: where their chunks have the same content they call the
-// same phrases, with the same event slots.
+// What stages of a job share: if their chunks have the same content they call the same phrases,
+// with the same event slots.
 #pragma once
 
 #include <cstdint>
@@ -19,17 +19,17 @@ namespace prism::slicer {
 
 class SharedPhrases {
  public:
-  // Steps that were written, and what their pass leaves held of its chunk.
+  // Steps already written, and what their pass leaves held of its chunk.
   struct Written {
     uint32_t phrase = 0;
     std::vector<ParametersHeld::Of> held;
     bool copied_out = false;
   };
 
-  // A number for a chunk's content. The chunk stays as it is.
+  // A number for a chunk's content. The chunk must not change.
   uint32_t NumberOf(const ModelChunk& chunk);
 
-  // The number of a phrase with those calls, and of a new one.
+  // NumberOf: the number of the phrase with those calls, added if new. Add: that of a new phrase.
   uint32_t NumberOf(std::vector<uint32_t> calls);
   uint32_t Add(std::vector<uint32_t> calls);
 
@@ -47,8 +47,8 @@ class SharedPhrases {
   std::map<uint32_t, ChunkGradients> gradients_;
   EventSlots slots_;
   std::vector<std::vector<uint32_t>> phrases_;
-  std::vector<uint64_t> phrase_hashes_;  // of phrases_, where they are told apart
-  std::unordered_map<std::vector<int64_t>, Written, NumbersHash> written_;  // never walked
+  std::vector<uint64_t> phrase_hashes_;  // of phrases_, for NumberOf
+  std::unordered_map<std::vector<int64_t>, Written, NumbersHash> written_;  // never iterated
 };
 
 }  // namespace prism::slicer

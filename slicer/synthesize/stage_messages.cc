@@ -23,7 +23,7 @@ graph::PeerTransfer Transfer(const RankShape& rank,
   return {is_send, graph::SlotOf(axis), graph::SlotOf(peer), MessageBytes(rank)};
 }
 
-// Megatron's scatter-gather optimisation: what came in parts is put together inside the node.
+// Megatron's scatter-gather optimisation: what was received in parts is gathered inside the node.
 void GatherReceived(const RankShape& rank, OpList* ops) {
   if (!rank.style.scatter_gather_p2p || rank.sequence_parallel || rank.job.parallel.tp == 1) {
     return;
@@ -31,8 +31,8 @@ void GatherReceived(const RankShape& rank, OpList* ops) {
   ops->Blocking(GroupAxis::kTensor, AllGatherOf(rank.dtype, rank.shard * rank.batch * rank.hidden));
 }
 
-// Forward direction first: with two stages both neighbours are one rank, and transfers between a
-// pair match in order. Each of them makes the stream of messages wait for the compute stream.
+// Forward direction first: with two stages both neighbours are the same rank, and transfers between
+// a pair match in order. Each transfer makes the stream of messages wait for the compute stream.
 OpList ExchangeBatched(const RankShape& rank, const StageExchange& exchange) {
   constexpr GroupAxis kAxis = GroupAxis::kPipeline;
   const uint16_t stream = graph::StageStream(kAxis);
@@ -73,7 +73,7 @@ OpList ExchangeBatched(const RankShape& rank, const StageExchange& exchange) {
   return ops;
 }
 
-// One message: received on a stream of its own, so that it does not stand after a send.
+// One message: received on a separate stream, so that it does not queue behind a send.
 OpList ExchangeApart(const RankShape& rank, const StageExchange& exchange) {
   const bool forward = exchange.to_next || exchange.from_previous;
   const GroupAxis axis = forward ? GroupAxis::kPipelineForward : GroupAxis::kPipelineBackward;

@@ -1,5 +1,5 @@
 // What a stage sends to its neighbours and receives from them between two passes: one group of
-// messages on one stream, or each message on a stream of its own (BatchesMessages).
+// messages on one stream, or each message on its own stream (BatchesMessages).
 #pragma once
 
 #include "slicer/synthesize/blocks/rank_shape.h"

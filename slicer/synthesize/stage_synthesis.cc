@@ -274,7 +274,7 @@ void StageSynthesis::Backward(const StageStep& step) {
   }
   data_parallel_->EndBackward();
   if (batched_ && !chunk.first && step.kind == StepKind::kBackward) {
-    Release();  // of the activation that the chunk began with
+    Release();  // the activation that the chunk began with
   }
 }
 

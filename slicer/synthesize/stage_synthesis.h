@@ -1,4 +1,4 @@
-// What the stages of a job that are made of the same layers do in an iteration, written as phrases.
+// What the stages of a job that consist of the same layers do in an iteration, written as phrases.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@
 
 namespace prism::slicer {
 
-// What the writers of one job are told of it.
+// What the writers of one job are given of it.
 struct SynthesisShape {
   RankShape rank;
   RankShape unit;            // what writers of units see
@@ -25,12 +25,12 @@ struct SynthesisShape {
   uint32_t style_number = 0;
   bool timed_only = false;  // of PhraseSynthesizer
 
-  // What the optimizer's kernels depend on beside its pieces.
+  // What the optimizer's kernels depend on besides its pieces.
   [[nodiscard]] BlockKey OptimizerKey() const;
 };
 
-// Writes the iterations of stages that are made of the same chunks: they differ in the order of
-// their passes only, so that each pass is worked out once.
+// Writes the iterations of stages that consist of the same chunks: they differ only in the order of
+// their passes, so each pass is written once.
 class StageSynthesis {
  public:
   // `phrases` outlives this, and has the slots of the writer.
@@ -39,7 +39,8 @@ class StageSynthesis {
                  const StageWriter& writer,
                  SharedPhrases* phrases);
 
-  // Markers tell layers apart that are alike otherwise.
+  // Whether stages of those chunks can be written by this one; never with markers, which
+  // distinguish layers that are otherwise equal.
   [[nodiscard]] bool Writes(const std::vector<ModelChunk>& chunks) const;
 
   // `kind`: the number of its shared phrases among those of the job.
@@ -67,14 +68,14 @@ class StageSynthesis {
   void Step(const StageStep& step);
   void MarkedStep(const StageStep& step);
 
-  // What a phrase of the schedule calls, and what it leaves held.
+  // What a phrase of the schedule calls and leaves held.
   uint32_t UnmarkedPhrase(const JobSchedule& schedule, uint32_t number);
 
-  // The phrase that these steps are behind what is held. Passes of chunks that are made of the same
-  // units are mostly the same phrase (DataParallel::VariantOf).
+  // The phrase for these steps, given what is held. Passes of chunks that consist of the same units
+  // are usually the same phrase (DataParallel::VariantOf).
   uint32_t PhraseOf(const std::vector<StageStep>& steps, ParametersHeld* held);
 
-  // All that decides what PhraseOf does. `mine`: held units of the pass.
+  // Everything that decides the result of PhraseOf. `mine`: held units of the pass.
   const std::vector<int64_t>& ContentOf(const std::vector<StageStep>& steps,
                                         bool copied_out,
                                         std::span<const ParametersHeld::Of> mine);
@@ -90,7 +91,7 @@ class StageSynthesis {
 
   void ReportAndSync();
 
-  // What a phrase of the schedule calls, and what it leaves held.
+  // What a phrase of the schedule calls and leaves held.
   struct KnownPhrase {
     uint32_t phrase = kUnknown;
     uint32_t held = kNothingHeld;
@@ -103,15 +104,15 @@ class StageSynthesis {
   SharedPhrases& phrases_;
   bool batched_;
   std::unique_ptr<DataParallel> data_parallel_;
-  std::vector<ParametersHeld> held_states_;  // distinct; what is held before an iteration first
-  uint32_t held_ = kNothingHeld;             // what unmarked passes have left, of these
+  std::vector<ParametersHeld> held_states_;  // distinct; first: before an iteration
+  uint32_t held_ = kNothingHeld;             // index of what unmarked passes have left
   uint32_t begin_ = kUnknown;                // phrases
   uint32_t end_ = kUnknown;
   std::vector<KnownPhrase> known_;  // by held and distinct phrase of the schedule
   std::vector<size_t> first_unit_;  // by chunk: units before it
   std::vector<uint32_t> alike_;     // of StageContext
   std::vector<int64_t> content_;    // that ContentOf gives
-  // Blocks, once they were called for.
+  // Blocks, made when first needed.
   std::array<uint32_t, StageExchange::kDistinct> exchanges_;
   std::array<uint32_t, 4> batches_;      // by first and last chunk
   std::array<uint32_t, 2> loss_scales_;  // of other micro-batches, and of the first

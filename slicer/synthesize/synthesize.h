@@ -2,10 +2,10 @@
 //
 //   Result<graph::JobProgram> program = slicer::Synthesize(job, style);
 //
-// TrainingStyle{} gives the built-in workload (launch/workload/), op by op what prism-emulate
-// records; other styles the frameworks that published runs used. slicer/synthesize/blocks/ writes
-// the kernels of a unit, pass_schedule.h orders passes and messages, data_parallel.h adds
-// reductions and gathers.
+// TrainingStyle{} gives the built-in workload (launch/workload/), op by op as prism-emulate records
+// it; other styles give the frameworks used in published runs. slicer/synthesize/blocks/ writes the
+// kernels of a unit, pass_schedule.h orders passes and messages, data_parallel.h adds reductions
+// and gathers.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,12 @@ namespace prism::slicer {
 // Whether a program says which part of an iteration its ops belong to. Times do not depend on it.
 enum class Markers : uint8_t { kAll, kNone };
 
-// Fails on a layout that does not divide or that the schedule does not have.
+// Fails on a layout that does not divide evenly or that the schedule does not support.
 Result<graph::JobProgram> Synthesize(const graph::JobSpec& job,
                                      const graph::TrainingStyle& style,
                                      Markers markers = Markers::kAll);
 
-// The same before every stage is written out: many times shorter where a pipeline is deep.
+// The same, before every stage is written out: many times shorter if a pipeline is deep.
 Result<graph::PhrasedJob> SynthesizePhrases(const graph::JobSpec& job,
                                             const graph::TrainingStyle& style,
                                             Markers markers = Markers::kAll);

@@ -55,7 +55,7 @@ class WorkloadSharding : public DataParallel {
                           [&] { return ZeroGradients(rank_, elements, &Tables()).program; });
   }
 
-  // All passes of a chunk are alike: nothing is on its way between them.
+  // All passes of a chunk are equal: nothing is in flight between them.
   [[nodiscard]] int64_t VariantOf(const StageStep& /*pass*/) const override { return 0; }
 
   void CallUnit(const UnitCall& call) override {
@@ -115,7 +115,7 @@ class WorkloadSharding : public DataParallel {
     bool shares_first = false;   // the last place has the unit of the first
     bool keeps_last = false;     // from its forward to its backward pass
 
-    // Whether what a place needs stays from its forward to its backward pass.
+    // Whether what a place needs stays gathered from its forward to its backward pass.
     [[nodiscard]] bool Stays(size_t place) const {
       return place + 1 == places.size() ? keeps_last : shares_first && place == 0;
     }
@@ -210,7 +210,7 @@ class WorkloadSharding : public DataParallel {
     ops->Start(axis_, AllGatherOf(rank_.dtype, ranks_ * SizeOf(unit)), gathered_);
   }
 
-  // A unit of one kind arrives as it is kept: the copy engine copies it.
+  // A unit of one kind arrives in its final layout: the copy engine copies it.
   void Unshard(const Shard& unit, OpList* ops) const {
     ops->WaitSlot(graph::kStageComputeStream, gathered_);
     BlockWriter copies(&Tables());
@@ -240,7 +240,7 @@ class WorkloadSharding : public DataParallel {
     context_.writer->Emit(ops);
   }
 
-  // What has arrived is added to the shards.
+  // Adds the result of the reduction to the shards.
   void FinishReduction(OpList* ops) {
     if (pending_ == nullptr) {
       return;
@@ -255,14 +255,14 @@ class WorkloadSharding : public DataParallel {
     pending_ = nullptr;
   }
 
-  // Columns of a matrix of a row a rank.
+  // Columns of a matrix with one row per rank.
   struct Columns {
     int64_t count = 0;
     int64_t row = 0;  // elements
     graph::DataType dtype = graph::DataType::kFloat32;
   };
 
-  // An elementwise kernel over a part of the columns. Those that cannot be indexed with 32 bits are
+  // An elementwise kernel over some of the columns. If it cannot be indexed with 32 bits it is
   // halved (TensorIterator::with_32bit_indexing).
   void Strided(const char* op, Tensors inputs, const Columns& columns, BlockWriter* writer) const {
     const uint32_t first = writer->size();
@@ -296,9 +296,9 @@ class WorkloadSharding : public DataParallel {
   GroupAxis axis_;
   int64_t ranks_;
   uint32_t gathered_;  // event slots: of the gather
-  uint32_t reduced_;   // and of the reduction that is on its way
+  uint32_t reduced_;   // and of the reduction in flight
   std::vector<ChunkShards> chunks_;
-  const Shard* pending_ = nullptr;  // of the reduction that is on its way
+  const Shard* pending_ = nullptr;  // of the reduction in flight
 };
 
 }  // namespace

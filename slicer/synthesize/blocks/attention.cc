@@ -30,7 +30,7 @@ graph::TensorShape Output(const RankShape& rank) {
   return Tensor(rank.dtype, {rank.batch, rank.sequence, rank.heads, rank.value_size});
 }
 
-// x · cos + rotate_half(x) · sin, as launch/workload/attention.cc has it and Hugging Face's layers.
+// x · cos + rotate_half(x) · sin, as in launch/workload/attention.cc and in Hugging Face's layers.
 void EagerRotary(const RankShape& rank, int64_t heads, bool backward, BlockWriter* writer) {
   const graph::TensorShape whole = HeadsOf(rank, heads, rank.head_size);
   const graph::TensorShape half = HeadsOf(rank, heads, rank.head_size / 2);
@@ -162,7 +162,7 @@ void UnfusedBackward(const RankShape& rank, BlockWriter* writer) {
   }
 }
 
-// What the libraries of fused attention call their ops and kernels.
+// Names of ops and kernels in the libraries of fused attention.
 struct FusedNames {
   const char* forward_op;
   const char* forward;
@@ -184,7 +184,7 @@ FusedNames NamesOf(AttentionKind kind) {
   }
 }
 
-// One call of fused attention over `keys` keys a sequence.
+// One call of fused attention over `keys` keys per sequence.
 void FusedForward(const RankShape& rank, int64_t keys, BlockWriter* writer) {
   const FusedNames names = NamesOf(rank.style.attention);
   const Tensors inputs = {Queries(rank), Keys(rank, keys), Values(rank, keys)};
@@ -204,7 +204,7 @@ void FusedBackward(const RankShape& rank, int64_t keys, BlockWriter* writer) {
   const graph::TensorShape output = Output(rank);
   const bool copies = rank.built_in && rank.batch > 1;
   if (copies) {
-    // Output and its gradient, to batch-first order.
+    // The output and its gradient, into batch-first order.
     writer->Pointwise("aten::copy_", {output, output});
     writer->Pointwise("aten::copy_", {output, output});
   }
@@ -229,7 +229,7 @@ void FusedBackward(const RankShape& rank, int64_t keys, BlockWriter* writer) {
   }
 }
 
-// A call of the core on this rank's queries and `keys` keys, whatever its kernels.
+// A call of the core on this rank's queries and `keys` keys, with whichever kernels.
 void LocalForward(const RankShape& rank, BlockWriter* writer) {
   rank.style.attention == AttentionKind::kUnfused ? UnfusedForward(rank, writer)
                                                   : FusedForward(rank, rank.keys, writer);
@@ -240,7 +240,7 @@ void LocalBackward(const RankShape& rank, BlockWriter* writer) {
                                                   : FusedBackward(rank, rank.keys, writer);
 }
 
-// The whole sequence on a part of the heads.
+// The whole sequence for a part of the heads.
 RankShape AfterAllToAll(const RankShape& rank) {
   RankShape whole = rank;
   const int64_t cp = rank.job.parallel.cp;
@@ -266,16 +266,16 @@ void UlyssesBackward(const RankShape& rank, BlockWriter* writer) {
   Exchange(rank, rank.qkv_width(), writer);
 }
 
-// One step of the ring: every rank passes a part of the keys and values (backward also their
-// gradients) on. A ring all-gather over all ranks moves cp - 1 parts a rank, so that this many
-// bytes of one take as long as one step.
+// One step of the ring: every rank passes on a part of the keys and values (in backward also their
+// gradients). A ring all-gather over all ranks moves cp - 1 parts per rank, so one with this many
+// bytes takes as long as one step.
 PendingCollective PassOn(const RankShape& rank, int64_t tensors, BlockWriter* writer) {
   const int64_t cp = rank.job.parallel.cp;
   const int64_t part = tensors * rank.tokens() * rank.kv_heads * rank.head_size;
   return writer->Start(GroupAxis::kContext, AllGatherOf(rank.dtype, part * cp / (cp - 1)));
 }
 
-// The steps of a ring, of which all but the first and the last are alike.
+// The steps of a ring, of which all but the first and the last are equal.
 template <typename WriteStep>
 void RingSteps(int64_t cp, BlockWriter* writer, WriteStep write) {
   write(/*first=*/true, /*last=*/cp == 1);
@@ -289,9 +289,9 @@ void RingSteps(int64_t cp, BlockWriter* writer, WriteStep write) {
   }
 }
 
-// Sequences are cut in 2 · cp pieces and every rank has one from each end, so that every step has
-// the same work: half of queries × keys (Transformer Engine's AttnFuncWithCPAndKVP2P). The parts of
-// the output are joined by their softmax statistics.
+// Sequences are divided into 2 · cp pieces and every rank has one from each end, so that every step
+// has the same work: half of queries × keys (Transformer Engine's AttnFuncWithCPAndKVP2P). The
+// parts of the output are combined by their softmax statistics.
 void RingForward(const RankShape& rank, BlockWriter* writer) {
   const graph::TensorShape output = Output(rank);
   RingSteps(rank.job.parallel.cp, writer, [&](bool first, bool last) {
@@ -308,7 +308,7 @@ void RingForward(const RankShape& rank, BlockWriter* writer) {
 void RingBackward(const RankShape& rank, BlockWriter* writer) {
   const graph::TensorShape query = Queries(rank);
   RingSteps(rank.job.parallel.cp, writer, [&](bool first, bool last) {
-    // Keys, values and the gradients that they have collected so far.
+    // Keys, values and the gradients accumulated for them so far.
     const PendingCollective next = PassOn(rank, last ? 2 : 4, writer);
     FusedBackward(rank, rank.sequence, writer);
     if (!first) {
@@ -318,8 +318,8 @@ void RingBackward(const RankShape& rank, BlockWriter* writer) {
   });
 }
 
-// Joins a step's part of the output to the others by the softmax statistics, in float32 and eager:
-// cast, difference, product with a weight, difference (torch's _SDPAMerger).
+// Combines a step's part of the output with the others by the softmax statistics, in float32 and
+// eagerly: cast, difference, product with a weight, difference (torch's _SDPAMerger).
 void MergeInFloat(const graph::TensorShape& output, BlockWriter* writer) {
   graph::TensorShape wide = output;
   wide.dtype = DataType::kFloat32;
@@ -340,7 +340,8 @@ PendingCollective PassExpanded(const RankShape& rank,
 }
 
 // torch.distributed's context parallelism (_templated_ring_attention): all keys and values are
-// gathered beside the first step; gradients go round, each move beside the next step.
+// gathered during the first step; gradients travel around the ring, each transfer concurrent with
+// the next step.
 void TorchRingForward(const RankShape& rank, BlockWriter* writer) {
   const int64_t cp = rank.job.parallel.cp;
   const PendingCollective keys = PassExpanded(rank, rank.dtype, cp - 1, writer);
@@ -370,7 +371,7 @@ void TorchRingBackward(const RankShape& rank, BlockWriter* writer) {
   writer->Wait(moved);
 }
 
-// Keys and values of the whole sequence, gathered before (Llama 3: arXiv 2407.21783, section
+// Keys and values of the whole sequence, gathered beforehand (Llama 3: arXiv 2407.21783, section
 // 3.3.2); their gradients are scattered back.
 void GatherKeys(const RankShape& rank, BlockWriter* writer) {
   const int64_t count = 2 * rank.batch * rank.keys * rank.kv_heads * rank.head_size;
@@ -382,8 +383,8 @@ void ScatterKeyGradients(const RankShape& rank, BlockWriter* writer) {
   writer->Collective(GroupAxis::kContext, ReduceScatterOf(rank.dtype, count));
 }
 
-// The built-in workload exchanges the fused projection before it cuts it (launch/workload/
-// context_parallel.cc), so that all that follows works on whole sequences.
+// The built-in workload exchanges the fused projection before splitting it (launch/workload/
+// context_parallel.cc), so everything that follows works on whole sequences.
 bool ExchangesProjection(const RankShape& rank) {
   return rank.built_in && rank.job.parallel.cp > 1;
 }
@@ -392,7 +393,7 @@ RankShape SplitShape(const RankShape& rank) {
   return ExchangesProjection(rank) ? AfterAllToAll(rank) : rank;
 }
 
-// `width` elements a token, of all heads.
+// `width` elements per token, over all heads.
 void SequenceForHeads(const RankShape& rank, int64_t width, BlockWriter* writer) {
   const int64_t cp = rank.job.parallel.cp;
   const graph::TensorShape parts = Tensor(rank.dtype, {cp, rank.sequence, rank.batch, width / cp});
@@ -459,7 +460,7 @@ void CoreBackward(const RankShape& rank, BlockWriter* writer) {
     const RankShape whole = AfterAllToAll(rank);
     SequenceForHeads(rank, rank.query_width(), writer);
     if (recomputes) {
-      LocalForward(whole, writer);  // what was exchanged is kept
+      LocalForward(whole, writer);  // the exchanged tensors are kept
     }
     LocalBackward(whole, writer);
     return;

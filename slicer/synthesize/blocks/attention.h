@@ -1,4 +1,5 @@
-// The attention core, between the projections of queries, keys and values and of its output.
+// The attention core, between the projections of queries, keys and values and the output
+// projection.
 #pragma once
 
 #include "slicer/synthesize/blocks/block_writer.h"
@@ -6,13 +7,13 @@
 
 namespace prism::slicer {
 
-// The mixed projection is divided into queries, keys and values; rotary positions are applied.
+// Splits the fused projection into queries, keys and values and applies rotary positions.
 void SplitForward(const RankShape& rank, BlockWriter* writer);
 void SplitBackward(const RankShape& rank, BlockWriter* writer);
 
 // Scores, softmax and the weighted sum of values, with what context parallelism adds: a ring of
-// exchanges of keys and values beside the parts of the product, or all-to-alls from sequence to
-// heads (Ulysses). Backward begins with what selective recomputation repeats.
+// exchanges of keys and values concurrent with the parts of the product, or all-to-alls from
+// sequence to heads (Ulysses). Backward begins with what selective recomputation repeats.
 void CoreForward(const RankShape& rank, BlockWriter* writer);
 void CoreBackward(const RankShape& rank, BlockWriter* writer);
 

@@ -83,8 +83,8 @@ void BlockWriter::Fused(std::string_view name, Tensors accesses) {
   Kernel("fused::" + std::string(name), name, std::move(accesses));
 }
 
-// cuBLAS stores matrices by column: it computes Dᵀ = op(B)ᵀ · op(A)ᵀ, so that the columns of D
-// become m and the right factor comes first. A row-major factor is its transpose already.
+// cuBLAS stores matrices by column: it computes Dᵀ = op(B)ᵀ · op(A)ᵀ, so the columns of D become m
+// and the right factor comes first. A row-major factor is already its transpose.
 void BlockWriter::Matmul(std::string_view op,
                          std::string_view library,
                          const Product& product,

@@ -1,7 +1,7 @@
-// Writes the program of one block op by op, in the words of the framework that issues it.
+// Writes the program of one block op by op, in the terms of the framework that issues it.
 //
 // Kernels run on the compute stream. A collective either runs there too (the caller has nothing to
-// do beside it) or is started on the stream of its communicator and waited for later. The event
+// do meanwhile) or is started on the stream of its communicator and waited for later. The event
 // records and waits around it are those of torch.distributed: one record that others wait for and
 // one that the process group's watchdog polls.
 //
@@ -25,7 +25,7 @@ using Tensors = std::vector<graph::TensorShape>;
 
 graph::TensorShape Tensor(graph::DataType dtype, std::vector<int64_t> dims);
 
-// D[rows, columns] = op(A) · op(B), `batch` times, in row-major words: a matrix product as
+// D[rows, columns] = op(A) · op(B), `batch` times, in row-major terms: a matrix product as
 // frameworks call it. cuBLAS sees it transposed.
 struct Product {
   int64_t rows = 0;
@@ -38,7 +38,7 @@ struct Product {
   graph::DataType output = graph::DataType::kBfloat16;
 };
 
-// A collective that runs beside the compute stream.
+// A collective that runs concurrently with the compute stream.
 struct PendingCollective {
   uint32_t event = graph::kNoDep;  // op that records its end
 };
@@ -48,20 +48,20 @@ class BlockWriter {
   // `tables` outlives the writer.
   explicit BlockWriter(BlockTables* tables) : tables_(tables) {}
 
-  // One kernel of framework op `op`. `blocks`: grid size, given where the cost follows from it.
+  // One kernel of framework op `op`. `blocks`: grid size, given if the cost depends on it.
   void Kernel(std::string_view op, std::string_view kernel, Tensors inputs, uint32_t blocks = 0);
 
-  // Once more the kernel that is op `op`.
+  // Repeats the kernel that is op `op`.
   void KernelAgain(uint32_t op);
 
-  // How many ops were written.
+  // Number of ops written.
   [[nodiscard]] uint32_t size() const { return block_.program.size(); }
 
-  // All ops from `first` on once more, `times` over. They wait for none before `first`.
+  // Repeats all ops from `first` on, `times` times. They must not wait for any before `first`.
   void Repeat(uint32_t first, int64_t times);
 
-  // An elementwise kernel of libtorch, or a reduction: kernels that index with 32 bits, so that an
-  // op over a tensor of more than 2 GiB becomes several (TensorIterator::with_32bit_indexing).
+  // An elementwise kernel of libtorch, or a reduction: kernels that index with 32 bits, so an op
+  // over a tensor of more than 2 GiB becomes several (TensorIterator::with_32bit_indexing).
   void Pointwise(std::string_view op, Tensors inputs) {
     Iterate(op, "elementwise_kernel", std::move(inputs));
   }
@@ -70,8 +70,8 @@ class BlockWriter {
   }
   void Iterate(std::string_view op, std::string_view kernel, Tensors inputs);
 
-  // One kernel in place of several ops (a compiler's, or one written by hand). `accesses`: every
-  // tensor once for each time that it is read or written (replayer/cost/kernel_rules.h).
+  // One kernel in place of several ops (a compiler's, or a handwritten one). `accesses`: every
+  // tensor, once for each time it is read or written (replayer/cost/kernel_rules.h).
   void Fused(std::string_view name, Tensors accesses);
 
   // A matrix product. `library` is the cuBLAS call.
@@ -88,16 +88,16 @@ class BlockWriter {
   // On the compute stream.
   void Collective(graph::GroupAxis axis, const graph::CollectiveShape& shape);
 
-  // On the stream of the communicator, after what the compute stream holds now.
+  // On the stream of the communicator, after what is on the compute stream now.
   PendingCollective Start(graph::GroupAxis axis, const graph::CollectiveShape& shape);
 
-  // The compute stream goes on after the collective. Nothing for a default-constructed one.
+  // The compute stream waits for the collective. Does nothing for a default-constructed one.
   void Wait(PendingCollective pending);
 
-  // The host spends this long outside of any op. Nothing for 0.
+  // The host spends this long outside of any op. Does nothing for 0.
   void HostGap(DurationNs duration_ns);
 
-  // What follows, up to EndGraph, is launched as one CUDA graph; nothing where `captured` is off.
+  // What follows, up to EndGraph, is launched as one CUDA graph; does nothing if not `captured`.
   void BeginGraph(bool captured) { graph_ = captured ? Launch::kFirst : Launch::kSingle; }
   void EndGraph() { graph_ = Launch::kSingle; }
 
@@ -108,7 +108,7 @@ class BlockWriter {
   Block Finish();
 
  private:
-  // How the next op is issued: by itself, as the first of a graph, or with the op before.
+  // How the next op is issued: separately, as the first of a graph, or with the previous op.
   enum class Launch : uint8_t { kSingle, kFirst, kWithPrevious };
 
   uint32_t Append(graph::OpRow row);

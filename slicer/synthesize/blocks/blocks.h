@@ -3,8 +3,8 @@
 // A JobSpec and a TrainingStyle decide which kernels; TrainingStyle{} gives those of the built-in
 // workload (launch/workload/), op by op: order, streams, events, framework ops, shapes of tensors
 // and matrix products, cuBLAS calls. Kernel names are without template arguments, and grids are
-// given only where a cost follows from them. Other styles give the kernels that Megatron-LM,
-// Transformer Engine, DeepSpeed, FSDP and torchtitan launch for the choice in question.
+// given only if a cost depends on them. Other styles give the kernels that Megatron-LM, Transformer
+// Engine, DeepSpeed, FSDP and torchtitan launch for that choice.
 #pragma once
 
 #include <cstdint>
@@ -15,48 +15,48 @@
 
 namespace prism::slicer {
 
-// Where a unit stands in its model.
+// The position of a unit in its model.
 struct UnitPlace {
   int64_t layer = 0;  // of the whole model; layers of a mixture of experts may differ
-  // The gradient of the unit's output comes from another stage, not from the unit after.
+  // The gradient of the unit's output comes from another stage, not from the next unit.
   bool gradient_received = false;
-  // First and last chunk of the model are one and embeddings are tied. The head's contribution to
-  // the shared embedding is then `ready` for parameter kSharedEmbedding.
+  // The first and the last chunk of the model are the same and embeddings are tied. The head's
+  // contribution to the shared embedding is then `ready` for parameter kSharedEmbedding.
   bool shares_embedding = false;
 };
 
 inline constexpr uint32_t kSharedEmbedding = 0xFFFFFFFFU;
 
-// The parts of a model chunk. Zero-bubble halves are filled where the style's schedule has them.
+// The parts of a model chunk. Zero-bubble halves are filled if the style's schedule has them.
 UnitBlocks EmbeddingUnit(const RankShape& rank, const UnitPlace& place, BlockTables* tables);
 UnitBlocks LayerUnit(const RankShape& rank, const UnitPlace& place, BlockTables* tables);
 UnitBlocks HeadUnit(const RankShape& rank, const UnitPlace& place, BlockTables* tables);
 
-// What surrounds units in an iteration.
+// What surrounds the units in an iteration.
 
 // Tokens of a micro-batch from the host: inputs for the first stage, targets for the last.
 Block BatchLoad(const RankShape& rank, bool inputs, bool targets, BlockTables* tables);
 
-// Behind the head's forward: the loss is scaled and summed over micro-batches.
+// After the head's forward: the loss is scaled and summed over micro-batches.
 Block LossScale(bool first_microbatch, BlockTables* tables);
 
 // The mean loss of the iteration, to the host (last stage).
 Block LossReport(const RankShape& rank, BlockTables* tables);
 
-// One kernel a buffer of `elements` gradients.
+// One kernel per buffer of `elements` gradients.
 Block ZeroGradients(const RankShape& rank,
                     const std::vector<int64_t>& elements,
                     BlockTables* tables);
 
-// Elements of the flat pieces of parameters that this rank steps, in the order of its buffers.
+// Elements of the flat pieces of parameters that this rank updates, in the order of its buffers.
 struct OptimizerPieces {
   std::vector<int64_t> decay;     // with weight decay
   std::vector<int64_t> no_decay;  // without
   int64_t weights = 0;            // elements of all parameters that the rank holds, for 8-bit casts
 };
 
-// How kernels over lists of tensors are written. kSums: of each list its first tensor, and one with
-// the elements of all others, which costs as much (replayer/cost/kernel_rules.h: bytes in all).
+// How kernels over lists of tensors are written. kSums: of each list the first tensor, and one with
+// the elements of all others, which costs the same (replayer/cost/kernel_rules.h: bytes in all).
 enum class TensorLists : uint8_t { kWhole, kSums };
 
 // Gradient norm and clipping, the step itself, values back to the type of the parameters.

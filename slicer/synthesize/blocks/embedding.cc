@@ -8,7 +8,7 @@ namespace {
 
 using graph::DataType;
 
-// Rows of a table by index: a copy into a new tensor.
+// Rows of a table by index, copied into a new tensor.
 void Lookup(const RankShape& rank, int64_t rows, int64_t indices, BlockWriter* writer) {
   writer->Kernel(
       "aten::gather", "vectorized_gather_kernel",
@@ -98,7 +98,7 @@ class EmbeddingWriter {
 
   [[nodiscard]] graph::TensorShape SequenceFirst() const { return rank_.Inside(rank_.hidden); }
 
-  // Ids of another rank's rows read row 0 and are set to zero.
+  // Ids of another rank's rows read row 0, and the result is set to zero.
   void Words() {
     const graph::TensorShape ids = Ids(DataType::kInt64);
     const graph::TensorShape flags = Ids(DataType::kBool);
@@ -116,7 +116,7 @@ class EmbeddingWriter {
     }
   }
 
-  // A transposition of tokens; with a batch of one sequence both orders are the same.
+  // Transposes tokens; with a batch of one sequence both orders are the same.
   void ToSequenceFirst() {
     if (rank_.batch > 1) {
       writer_.Pointwise("aten::copy_", {SequenceFirst(), SequenceFirst()});
@@ -130,7 +130,7 @@ class EmbeddingWriter {
     }
   }
 
-  // A dense gradient of the table: zeros, and the rows that were read.
+  // A dense gradient of the table: zeros, plus the rows that were read.
   void TableGradient(int64_t rows, int64_t batch, uint32_t parameter) {
     const std::vector<int64_t> shape = {rows, rank_.hidden};
     EmbeddingGradient(Tensor(rank_.dtype, shape),

@@ -27,7 +27,7 @@ void DenseFeedForward::ForwardActivation(BlockWriter* writer) const {
   slicer::ActivationForward(rank_, activation_, writer);
 }
 
-// Of the three products of SwiGLU the second, the other branch.
+// Of the three products of SwiGLU the second one: the other branch.
 void DenseFeedForward::ForwardEverySecondMatmul(BlockWriter* writer) const {
   Linear branch = in_;
   branch.outputs = in_.outputs / (rank_.ffn_matrices - 1);

@@ -17,7 +17,7 @@ class FeedForward {
   virtual void Forward(BlockWriter* writer) const = 0;
   virtual void Backward(BackwardPart part, BlockWriter* writer) const = 0;
 
-  // What selective recomputation repeats: the activation, and besides every second matrix product.
+  // What selective recomputation repeats: the activation, and also every second matrix product.
   virtual void ForwardActivation(BlockWriter* writer) const = 0;
   virtual void ForwardEverySecondMatmul(BlockWriter* writer) const = 0;
 

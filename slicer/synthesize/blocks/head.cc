@@ -77,7 +77,7 @@ class HeadWriter {
     return !rank_.built_in && (rank_.style.fused_cross_entropy || rank_.style.compiled);
   }
 
-  // Frameworks without tensor parallelism of their own call torch.nn.functional.cross_entropy.
+  // Frameworks without their own tensor parallelism call torch.nn.functional.cross_entropy.
   [[nodiscard]] bool WholeVocabulary() const {
     return !rank_.tensor_parallel && rank_.style.data_parallel == graph::DataParallelKind::kFsdp;
   }
@@ -159,8 +159,8 @@ class HeadWriter {
     writer_.Pointwise("aten::copy_", {Logits(rank_.dtype), logits});
   }
 
-  // Two passes over the logits: their maximum and sum, then, once these are known of all ranks, the
-  // softmax that backward keeps.
+  // Two passes over the logits: their maximum and sum, then, once these are known for all ranks,
+  // the softmax that is kept for backward.
   void FusedLoss() {
     const graph::TensorShape logits = Logits(rank_.dtype);
     writer_.Fused("cross_entropy_statistics", {logits});

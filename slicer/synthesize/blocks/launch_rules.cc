@@ -20,15 +20,15 @@ int64_t FloorPowerOfTwo(int64_t value) {
   return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(value)));
 }
 
-// A reduction of `inputs` values to each of `outputs`; `rows`: the values of one output lie side by
-// side.
+// A reduction of `inputs` values to each of `outputs`; `rows`: the values of one output are
+// contiguous.
 struct ReductionShape {
   int64_t inputs = 1;
   int64_t outputs = 1;
   bool rows = false;
 };
 
-// ReduceConfig of one launch: how far threads of a block share the work on an output.
+// ReduceConfig of one launch: how threads of a block share the work on an output.
 class ReduceConfig {
  public:
   explicit ReduceConfig(const ReductionShape& shape) : inputs_(shape.inputs) {
@@ -48,7 +48,7 @@ class ReduceConfig {
     Split(shape.rows);
   }
 
-  // Bytes of the semaphores; 0 where every output belongs to one block.
+  // Bytes of the semaphores; 0 if every output belongs to one block.
   [[nodiscard]] int64_t SemaphoreBytes() const {
     constexpr int64_t kMinValues = 16;
     constexpr int64_t kMaxValues = 256;
@@ -92,12 +92,12 @@ void Reduce(std::string_view op,
   writer->Reduction(op, {input});
 }
 
-// Sorting of `count` pairs of 64-bit numbers by cub's one-sweep radix sort: eight digits of eight
-// bits, in tiles.
+// Sorts `count` pairs of 64-bit numbers by cub's one-sweep radix sort: eight digits of eight bits,
+// in tiles.
 void SortPairs(std::string_view op, const Tensors& inputs, int64_t count, BlockWriter* writer) {
   constexpr int64_t kDigits = 8;
   constexpr int64_t kBins = 256;
-  constexpr int64_t kTile = 384 * 12;  // threads of a block, pairs of a thread
+  constexpr int64_t kTile = 384 * 12;  // threads per block, pairs per thread
   writer->Memset(kDigits * 4);
   writer->Memset(kDigits * kBins * 8);
   writer->Kernel(op, "DeviceRadixSortHistogramKernel", inputs);

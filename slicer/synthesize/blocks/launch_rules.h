@@ -1,6 +1,6 @@
-// How many kernels libtorch 2.11 makes of one op where that depends on sizes. Numbers of the device
-// are those of an H100 (132 SMs of 2,048 threads): the device that the built-in workload is
-// recorded on; others differ for small sizes only.
+// How many kernels libtorch 2.11 launches for one op if that depends on sizes. Device numbers are
+// those of an H100 (132 SMs of 2,048 threads), on which the built-in workload is recorded; other
+// devices differ for small sizes only.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,15 @@
 namespace prism::slicer {
 
 // The sum over all but the last `columns` elements of `input`, by reduce_kernel. Long sums of few
-// columns are divided over thread blocks, which meet at semaphores that are set to zero before
+// columns are divided over thread blocks, which synchronise on semaphores that are zeroed before
 // (setReduceConfig in ATen/native/cuda/Reduce.cuh).
 void ColumnSum(const graph::TensorShape& input, int64_t columns, BlockWriter* writer);
 
-// The reduction of `op` over the last dimension, likewise.
+// The reduction of `op` over the last dimension, in the same way.
 void RowReduction(std::string_view op, const graph::TensorShape& input, BlockWriter* writer);
 
-// Whether FlashAttention divides the keys of a query over thread blocks, which are joined by a
-// second kernel: num_splits_heuristic in flash_attn/flash_api.cpp.
+// Whether FlashAttention divides the keys of a query over thread blocks, whose results a second
+// kernel combines: num_splits_heuristic in flash_attn/flash_api.cpp.
 struct FlashShape {
   int64_t batch_heads = 0;
   int64_t queries = 0;

@@ -27,9 +27,9 @@ std::unique_ptr<FeedForward> MakeFeedForward(const RankShape& rank,
   return std::make_unique<DenseFeedForward>(rank, rank.ffn, parameters);
 }
 
-// Every second layer may attend to a window only. Fused attention is costed as causal, half of
-// queries × keys: as many keys as make that half what a window of w leaves of s tokens,
-// w · (s - w / 2) pairs. Of packed sequences each attends to itself.
+// Every second layer may attend only to a window. Fused attention is costed as causal, half of
+// queries × keys: the number of keys is chosen so that this half equals the w · (s - w / 2) pairs
+// that a window of w leaves of s tokens. Packed sequences each attend to themselves.
 RankShape AtLayer(const RankShape& rank, int64_t layer) {
   RankShape result = rank;
   const int64_t window = rank.job.model.sliding_window;
@@ -122,7 +122,7 @@ class LayerWriter {
       feed_forward_->ForwardActivation(&writer_);
     }
     feed_forward_->Backward(part, &writer_);
-    // A recomputed layer is a graph of its own, whose gradient always comes from outside.
+    // A recomputed layer is a separate autograd graph, whose gradient always comes from outside.
     const bool outside = place_.gradient_received || RecomputesAll();
     NormBackward(rank_, mlp_norm_, outside ? ResidualSum::kNew : ResidualSum::kInPlace, &writer_);
     writer_.EndGraph();

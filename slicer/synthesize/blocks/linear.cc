@@ -12,9 +12,9 @@ constexpr const char* kGemm = "cublasGemmEx";
 constexpr const char* kGemmWithEpilogue = "cublasLtMatmul";
 constexpr const char* kGemmFp4 = "cublasLtMatmul_nvfp4";
 
-// Pieces that a transfer beside a matrix product is cut into, so that the product of one piece runs
-// beside the transfer of the next. Transformer Engine cuts into tp pieces; four come close enough
-// at a fraction of the ops.
+// Pieces into which a transfer that overlaps a matrix product is divided, so that the product of
+// one piece runs during the transfer of the next. Transformer Engine uses tp pieces; four come
+// close enough at a fraction of the ops.
 constexpr int64_t kOverlapPieces = 4;
 
 // MLPerf's fine-tuning of Llama 2 70B; NeMo's recipes have 8 to 32.
@@ -40,8 +40,8 @@ bool OverlapsInPieces(const RankShape& rank) {
          rank.tokens() % kOverlapPieces == 0;
 }
 
-// The element type in which activations of a linear layer travel: Transformer Engine gathers what
-// it has already cast.
+// The element type in which activations of a linear layer are transferred: Transformer Engine
+// gathers what it has already cast.
 DataType GatheredType(const RankShape& rank, const Linear& linear) {
   return IsFloat8(rank, linear) ? DataType::kFloat8 : rank.dtype;
 }
@@ -93,9 +93,10 @@ void WeightGradientProduct(const RankShape& rank,
   AccumulateGradient(rank, {linear.outputs, linear.inputs}, linear.weight, writer);
 }
 
-// Outside of Transformer Engine (torchao) the scale of a tensor follows from its present values:
-// one pass finds the largest, one casts; weights are cast in every micro-batch, unless they travel
-// in 8 bit. A compiler of whole iterations (XLA) has scales of earlier iterations instead.
+// Outside Transformer Engine (torchao) the scale of a tensor follows from its current values: one
+// pass finds the largest, one casts; weights are cast in every micro-batch, unless they are
+// transferred in 8 bits. A compiler of whole iterations (XLA) uses scales of earlier iterations
+// instead.
 bool ScalesDynamically(const RankShape& rank) {
   return rank.style.data_parallel == graph::DataParallelKind::kFsdp &&
          rank.style.precision == graph::Precision::kFloat8 &&
@@ -110,8 +111,8 @@ void CastWeight(const RankShape& rank, const Linear& linear, BlockWriter* writer
   }
 }
 
-// Eight-bit recipes with a scale a tensor cast within the kernel that makes the tensor where that
-// is a norm or an activation; the others have a kernel of their own for every operand.
+// Eight-bit recipes with one scale per tensor cast within the kernel that makes the tensor if that
+// is a norm or an activation; the others have a separate kernel for every operand.
 void CastInput(const RankShape& rank, const Linear& linear, bool made_here, BlockWriter* writer) {
   if (!IsFloat8(rank, linear)) {
     return;
@@ -129,7 +130,7 @@ void CastInput(const RankShape& rank, const Linear& linear, bool made_here, Bloc
   }
 }
 
-// The bias gradient comes out of the same kernel.
+// The same kernel also computes the bias gradient.
 void CastOutputGradient(const RankShape& rank, const Linear& linear, BlockWriter* writer) {
   if (!IsFloat8(rank, linear)) {
     return;
@@ -142,7 +143,7 @@ void CastOutputGradient(const RankShape& rank, const Linear& linear, BlockWriter
   CastToFloat8(gradient, writer);
 }
 
-// What was gathered in 8 bit has to be turned for the weight's gradient.
+// What was gathered in 8 bits has to be transposed for the weight's gradient.
 void TransposeGathered(const RankShape& rank, const Linear& linear, BlockWriter* writer) {
   if (IsFloat8(rank, linear) && rank.sequence_parallel && !rank.style.frozen_weights) {
     const graph::TensorShape gathered = Tensor(DataType::kFloat8, {rank.tokens(), linear.inputs});
@@ -162,7 +163,8 @@ void AccumulateBias(const RankShape& rank, const Linear& linear, BlockWriter* wr
   }
 }
 
-// The transfer of a column-parallel input gradient: nothing, or started beside what follows.
+// The transfer of a column-parallel input gradient: none, or started concurrently with what
+// follows.
 PendingCollective StartInputReduction(const RankShape& rank,
                                       const Linear& linear,
                                       BlockWriter* writer) {
@@ -232,7 +234,7 @@ void RowForward(const RankShape& rank, const Linear& linear, BlockWriter* writer
     ReduceForward(rank, linear.outputs, writer);
     return;
   }
-  // NeMo's recipes let partial sums of 8-bit products travel in 8 bit (fp8_buf of Transformer
+  // NeMo's recipes transfer partial sums of 8-bit products in 8 bits (fp8_buf of Transformer
   // Engine's overlapped reduce-scatter).
   const DataType type = IsFloat8(rank, linear) ? DataType::kFloat8 : rank.dtype;
   PendingCollective last;
@@ -334,7 +336,7 @@ void ReplicatedBackward(const RankShape& rank,
 
 namespace {
 
-// autograd's sum in 16 bit, then update_hp_grads and clear_lp_grads of DeepSpeed's BF16_Optimizer.
+// autograd's sum in 16 bits, then update_hp_grads and clear_lp_grads of DeepSpeed's BF16_Optimizer.
 void AccumulateApart(const RankShape& rank,
                      const std::vector<int64_t>& shape,
                      BlockWriter* writer) {
@@ -368,7 +370,7 @@ void AccumulateGradient(const RankShape& rank,
       writer->Pointwise("aten::copy_", {Tensor(rank.dtype, shape), Tensor(rank.dtype, shape)});
       break;
     case graph::DataParallelKind::kFsdp:
-      break;  // stays where autograd has put it until it is reduced
+      break;  // stays where autograd put it until it is reduced
   }
   writer->Ready(parameter);
 }

@@ -10,7 +10,7 @@
 namespace prism::slicer {
 
 // GeLU, squared ReLU or SwiGLU over `rows` (leading dimensions of the tensors) of `width` (of one
-// branch). `bias`: one that the product before has left to this kernel.
+// branch). `bias`: one that the previous product has left to this kernel.
 struct Activation {
   std::vector<int64_t> rows;
   int64_t width = 0;

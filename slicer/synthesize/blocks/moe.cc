@@ -13,8 +13,8 @@ const char* GroupedGemm(const RankShape& rank) {
                                                              : "cublasGemmGroupedBatchedEx";
 }
 
-// Mean number of `parts` equal parts of the experts that hold one of a token's, experts drawn
-// evenly: a given part holds none with probability C(E - E/parts, k) / C(E, k).
+// Mean number of those of `parts` equal parts of the experts that hold one of a token's experts, if
+// these are drawn uniformly: a given part holds none with probability C(E - E/parts, k) / C(E, k).
 double PartsOfToken(const graph::MoeShape& moe, int64_t parts) {
   const auto experts = static_cast<double>(moe.experts);
   const double elsewhere = experts - experts / static_cast<double>(parts);
@@ -26,10 +26,11 @@ double PartsOfToken(const graph::MoeShape& moe, int64_t parts) {
   return static_cast<double>(parts) * (1 - none);
 }
 
-// Copies of a token that dispatch or combine move. Without fusion one an expert. Fused dispatchers
+// Copies of a token that dispatch or combine move. Without fusion one per expert. Fused dispatchers
 // send one to each rank that has any of its experts; between nodes one to each such node, from
-// where NVLink takes it on (DeepEP, HybridEP). An all-to-all of evenly spread copies spends
-// (ep - ranks of a node) / ep of them between nodes: as many copies as give what really goes there.
+// where NVLink forwards it (DeepEP, HybridEP). An all-to-all of evenly spread copies sends (ep -
+// ranks of a node) / ep of them between nodes: the number of copies is chosen so that this equals
+// what really goes there.
 double SentCopies(const RankShape& rank) {
   const graph::MoeShape& moe = rank.job.model.moe;
   const int64_t ep = rank.job.parallel.ep;
@@ -60,7 +61,7 @@ MixtureOfExperts::MixtureOfExperts(const RankShape& rank, ParameterList* paramet
                   : routed_;
   local_experts_ = std::max<int64_t>(1, moe.experts / sizes.ep);
   // Every rank of the expert-parallel group sends as many tokens as it receives; ranks that divide
-  // an expert all work on the tokens of each other.
+  // an expert all process each other's tokens.
   expert_rows_ = std::max<int64_t>(1, routed_ * sizes.etp / local_experts_);
   const int64_t width = moe.expert_ffn / sizes.etp;
   const int64_t in_width = (rank.ffn_matrices - 1) * width;
@@ -114,13 +115,13 @@ void MixtureOfExperts::ForwardActivation(BlockWriter* writer) const {
   }
 }
 
-// Megatron-Core has no fused kernel for it outside of graphs of whole iterations.
+// Megatron-Core has no fused kernel for it outside graphs of whole iterations.
 bool MixtureOfExperts::EagerActivation() const {
   return rank_.job.model.moe.biased && rank_.style.host_cost == graph::HostCost::kEager;
 }
 
-// Both branches limited, the gate's GeLU in one compiled kernel, one added to the other branch,
-// their product, and the weights of the routes in fp32.
+// Both branches are clamped, the gate's GeLU is one compiled kernel, 1 is added to the other
+// branch, then their product, and the weights of the routes in fp32.
 void MixtureOfExperts::LimitedForward(BlockWriter* writer) const {
   const graph::TensorShape branch = Tensor(rank_.dtype, {ExpertRows(), activation_.width});
   writer->Pointwise("aten::clamp", {branch});
@@ -148,7 +149,7 @@ void MixtureOfExperts::LimitedBackward(BlockWriter* writer) const {
   writer->Kernel("aten::cat", "CatArrayBatchedCopy", {branch, branch});
 }
 
-// Expert by expert, joined again.
+// Expert by expert, then concatenated.
 void MixtureOfExperts::AddBias(int64_t width, BlockWriter* writer) const {
   if (EagerActivation()) {
     const graph::TensorShape rows = Tensor(rank_.dtype, {ExpertRows(), width});
@@ -204,7 +205,7 @@ void MixtureOfExperts::Backward(BackwardPart part, BlockWriter* writer) const {
   writer->EndGraph();
 }
 
-// Logits, the largest of them, their weights, and the number of tokens of every expert.
+// Logits, the largest of them, their weights, and the number of tokens per expert.
 void MixtureOfExperts::RouterForward(BlockWriter* writer) const {
   const int64_t experts = rank_.job.model.moe.experts;
   const Product product = {.rows = tokens_,
@@ -256,7 +257,7 @@ void MixtureOfExperts::RouterBackward(BackwardPart part, BlockWriter* writer) co
 }
 
 // One copy of a token for each of its experts, in the order of experts. Dispatchers that gather
-// tokens while they send (DeepEP, HybridEP) send one for each rank and copy where they arrive.
+// tokens while sending (DeepEP, HybridEP) send one per rank and copy on arrival.
 void MixtureOfExperts::Permute(BlockWriter* writer) const {
   if (!rank_.style.moe_fused_dispatch) {
     writer->Fused("moe_permute", {Tensor(rank_.dtype, {tokens_, rank_.hidden}),
@@ -264,7 +265,7 @@ void MixtureOfExperts::Permute(BlockWriter* writer) const {
   }
 }
 
-// Its mirror: the weighted sum of the copies.
+// The reverse: the weighted sum of the copies.
 void MixtureOfExperts::Unpermute(BlockWriter* writer) const {
   if (!rank_.style.moe_fused_dispatch) {
     writer->Fused("moe_unpermute", {Tensor(rank_.dtype, {routed_, rank_.hidden}),
@@ -272,8 +273,8 @@ void MixtureOfExperts::Unpermute(BlockWriter* writer) const {
   }
 }
 
-// Beside the compute of another micro-batch: nothing here waits for it, but the next one queues
-// after it, so that what compute does not cover stays visible.
+// Concurrent with the compute of another micro-batch: nothing here waits for it, but the next one
+// queues after it, so the part that compute does not hide stays visible.
 void MixtureOfExperts::AllToAll(BlockWriter* writer) const {
   if (rank_.job.parallel.ep == 1) {
     return;
@@ -291,7 +292,7 @@ bool MixtureOfExperts::HostNeedsCounts() const {
          rank_.style.host_cost != graph::HostCost::kGraph;
 }
 
-// How many tokens come from every rank.
+// Exchanges how many tokens come from every rank.
 void MixtureOfExperts::AnnounceCounts(BlockWriter* writer) const {
   if (HostNeedsCounts()) {
     const int64_t ep = rank_.job.parallel.ep;
@@ -301,14 +302,14 @@ void MixtureOfExperts::AnnounceCounts(BlockWriter* writer) const {
   }
 }
 
-// The host sizes what follows.
+// The host waits for the counts, to size what follows.
 void MixtureOfExperts::AwaitCounts(BlockWriter* writer) const {
   if (HostNeedsCounts()) {
     writer->StreamSync();
   }
 }
 
-// To the experts, in the order of local experts.
+// Sends tokens to the experts, in the order of local experts.
 void MixtureOfExperts::Dispatch(BlockWriter* writer) const {
   AllToAll(writer);
   if (rank_.job.parallel.etp > 1) {
@@ -327,7 +328,7 @@ void MixtureOfExperts::Combine(BlockWriter* writer) const {
 }
 
 // Products in 8 bit want rows of every expert in multiples of 16: Transformer Engine's grouped
-// layers copy what they are given to padded rows, and back, unless the dispatcher has padded.
+// layers copy their input to padded rows, and back, unless the dispatcher has padded.
 void MixtureOfExperts::PadRows(BlockWriter* writer) const {
   if (rank_.matmul == DataType::kFloat8 && !rank_.style.moe_fused_dispatch &&
       !rank_.style.moe_drop_and_pad) {

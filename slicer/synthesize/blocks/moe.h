@@ -1,7 +1,7 @@
 // A mixture of experts between norm and residual connection, as Megatron-Core's MoE layer with its
 // all-to-all dispatcher: router, permutation by expert, all-to-all to the ranks that hold the
-// experts, grouped products, and the way back; a shared expert beside. Tokens fall evenly to
-// experts.
+// experts, grouped products, and the reverse; a shared expert in parallel. Tokens are spread evenly
+// over experts.
 #pragma once
 
 #include <optional>
@@ -19,7 +19,7 @@ class MixtureOfExperts : public FeedForward {
   void ForwardActivation(BlockWriter* writer) const override;
   void ForwardEverySecondMatmul(BlockWriter* writer) const override;
 
-  // That of the shared expert; routed ones have none.
+  // Of the shared expert; routed ones have none.
   [[nodiscard]] bool has_bias() const override { return shared_ && shared_->has_bias(); }
   [[nodiscard]] uint32_t bias_parameter() const override {
     return shared_ ? shared_->bias_parameter() : 0;
@@ -59,11 +59,11 @@ class MixtureOfExperts : public FeedForward {
 
   const RankShape& rank_;
   int64_t tokens_ = 0;         // of a micro-batch on this rank, before routing
-  int64_t routed_ = 0;         // copies of them, one an expert
-  int64_t sent_ = 0;           // copies that travel, as if all-to-all spread them evenly
+  int64_t routed_ = 0;         // copies of them, one per expert
+  int64_t sent_ = 0;           // copies sent, as if all-to-all spread them evenly
   int64_t arriving_ = 0;       // copies that arrive, before they are copied to local experts
   int64_t local_experts_ = 0;  // held by this rank
-  int64_t expert_rows_ = 0;    // routed tokens that one local expert works on
+  int64_t expert_rows_ = 0;    // routed tokens that one local expert processes
   uint32_t router_ = 0;
   Grouped in_;
   Grouped out_;

@@ -92,7 +92,7 @@ void NormBackward(const RankShape& rank, const Norm& norm, ResidualSum sum, Bloc
   const graph::TensorShape gradient = rank.Outside(norm.width);
   const Tensors inputs = BackwardInputs(rank, norm.width);
   if (rank.style.compiled) {
-    // The other branch of the residual connection is added within.
+    // The other branch of the residual connection is added in the same kernel.
     writer->Fused("norm_backward", {gradient, gradient, gradient, gradient});
     if (!rank.style.frozen_weights) {
       writer->Fused("norm_weight_backward", {gradient, gradient});

@@ -14,12 +14,11 @@ struct Norm {
   uint32_t weight = 0;  // parameter of the block; the bias of a LayerNorm is the next one
 };
 
-// `after_add`: compiled code adds the residual within.
+// `after_add`: compiled code adds the residual in the same kernel.
 void NormForward(const RankShape& rank, const Norm& norm, bool after_add, BlockWriter* writer);
 
-// The gradients of input, weight and bias. What autograd accumulates into
-// fp32 buffers comes after `residual` is added: the two branches of a residual connection meet
-// between.
+// The gradients of input, weight and bias. What autograd accumulates into fp32 buffers comes after
+// `residual` is added: the two branches of a residual connection are summed in between.
 enum class ResidualSum : uint8_t {
   kNone,     // no second branch
   kInPlace,  // into a gradient that autograd owns
@@ -29,7 +28,7 @@ enum class ResidualSum : uint8_t {
 void NormBackward(const RankShape& rank, const Norm& norm, ResidualSum sum, BlockWriter* writer);
 
 // residual + dropout(x + bias), the end of attention and feed-forward. `before_norm`: a norm
-// follows, with which compiled code joins it.
+// follows, with which compiled code fuses it.
 void ResidualForward(const RankShape& rank, bool bias, bool before_norm, BlockWriter* writer);
 
 // The gradient of x and of the bias (parameter `bias_parameter`, if it has one).

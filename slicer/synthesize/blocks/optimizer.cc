@@ -13,8 +13,8 @@ namespace {
 using graph::DataType;
 using graph::GroupAxis;
 
-// Limits of one launch over lists of tensors, of ATen/native/cuda/MultiTensorApply.cuh: elements of
-// a chunk, chunks of a launch, tensors of a launch by the number of lists.
+// Limits of one launch over lists of tensors, of ATen/native/cuda/MultiTensorApply.cuh: elements
+// per chunk, chunks per launch, tensors per launch by the number of lists.
 constexpr int64_t kChunkElements = 65536;
 constexpr uint32_t kLaunchChunks = 320;
 constexpr uint32_t kLaunchTensors[] = {0, 110, 64, 48, 36, 30};
@@ -59,7 +59,7 @@ Tensors Lists(const std::vector<DataType>& types, const std::vector<int64_t>& si
   return tensors;
 }
 
-// Sizes of the tensors of a list as it is written.
+// Sizes of the tensors of a list in the form in which it is written.
 std::vector<int64_t> Written(const std::vector<int64_t>& sizes, TensorLists lists) {
   if (lists == TensorLists::kWhole || sizes.size() < 2) {
     return sizes;
@@ -135,7 +135,7 @@ class OptimizerWriter {
            rank_.style.data_parallel != graph::DataParallelKind::kFsdp;
   }
 
-  // fp16: one pass over the gradients and a flag that all ranks must agree on.
+  // fp16: one pass over the gradients, and a flag that all ranks must agree on.
   void Unscale() {
     MultiTensor("aten::_amp_foreach_non_finite_check_and_unscale_",
                 "multi_tensor_apply_kernel<UnaryOpFunctor>", ListsOf({rank_.gradient}, all_),
@@ -163,7 +163,7 @@ class OptimizerWriter {
     writer_.Kernel("aten::dot", "cublasSdot", {norms, norms});
   }
 
-  // The sum over all ranks, a stage without parameters among them, and its root on the host.
+  // The sum over all ranks, including stages without parameters, and its root on the host.
   void AgreeOnNorm() {
     Reduce(graph::ReduceOp::kSum);
     writer_.Pointwise("aten::sqrt", {Tensor(DataType::kFloat32, {})});
@@ -171,7 +171,7 @@ class OptimizerWriter {
     writer_.StreamSync();
   }
 
-  // One number over every rank that holds other parameters.
+  // Reduces one number over all ranks that hold different parameters.
   void Reduce(graph::ReduceOp op) {
     graph::CollectiveShape shape = AllReduceOf(DataType::kFloat32, 1);
     shape.reduce = op;
@@ -211,7 +211,7 @@ class OptimizerWriter {
                 ListsOf({rank_.dtype, kMaster}, sizes), Launches(sizes, 2));
   }
 
-  // Of every tensor how often it was stepped: one number.
+  // The step count of every tensor: one number each.
   void AddSteps(size_t count, Tensors* inputs) const {
     if (lists_ == TensorLists::kWhole) {
       inputs->resize(inputs->size() + count, Tensor(DataType::kFloat32, {}));

@@ -1,6 +1,6 @@
-// A layer whose attention and feed-forward work side by side on one norm of the residual stream
+// A layer whose attention and feed-forward work in parallel on one norm of the residual stream
 // (parallel transformer block: Wang and Komatsuzaki 2021; MegaScale, arXiv 2402.15627, section
-// 3.1): one input projection, one output projection, half of the tensor-parallel transfers.
+// 3.1): one input projection, one output projection, half the tensor-parallel transfers.
 #pragma once
 
 #include "slicer/synthesize/blocks/blocks.h"

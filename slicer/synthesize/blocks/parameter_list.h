@@ -1,5 +1,5 @@
-// The parameters of a unit in the order of their declaration, which is the order in which data
-// parallelism lays them out.
+// The parameters of a unit in declaration order, which is the order in which data parallelism lays
+// them out.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class ParameterList {
   // Weight, and bias of a LayerNorm.
   Norm DeclareNorm(int64_t width);
 
-  // Weights of this rank's shape [.., inputs]; a bias where the model has them.
+  // Weights of this rank's shape [.., inputs]; a bias if the model has biases.
   Linear DeclareColumn(const std::vector<int64_t>& shape);
   Linear DeclareUnbiasedColumn(const std::vector<int64_t>& shape);
   Linear DeclareRow(int64_t outputs, int64_t inputs);

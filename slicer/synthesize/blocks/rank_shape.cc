@@ -6,7 +6,7 @@ namespace {
 using graph::DataType;
 using graph::Precision;
 
-// Four bits have no element type of their own: their products are 8-bit ones by another name.
+// There is no 4-bit element type: such products are 8-bit ones under another name.
 DataType MatmulType(Precision precision) {
   switch (precision) {
     case Precision::kFloat8:

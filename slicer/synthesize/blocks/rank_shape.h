@@ -1,5 +1,5 @@
 // What one rank holds of a transformer layer: lengths after tensor, sequence and context
-// parallelism. Everything that the writers of kernels need to know of a job.
+// parallelism. Everything that the writers of kernels need to know about a job.
 #pragma once
 
 #include <cstdint>
@@ -28,14 +28,14 @@ struct RankShape {
   graph::DataType matmul = graph::DataType::kBfloat16;   // factors of linear layers
   graph::DataType gradient = graph::DataType::kFloat32;  // accumulated
 
-  int64_t batch = 0;     // sequences of a micro-batch
+  int64_t batch = 0;     // sequences per micro-batch
   int64_t sequence = 0;  // tokens of a sequence on this rank (of its context-parallel part)
-  int64_t shard = 0;     // of them, those outside of tensor-parallel regions
+  int64_t shard = 0;     // of them, those outside tensor-parallel regions
   int64_t keys = 0;      // tokens of a sequence that its queries attend to
   int64_t hidden = 0;
   int64_t heads = 0;  // this rank's
   int64_t kv_heads = 0;
-  int64_t head_size = 0;     // of queries and keys, positions included
+  int64_t head_size = 0;     // of queries and keys, including positions
   int64_t value_size = 0;    // of values
   int64_t ffn = 0;           // this rank's part of the width; of one branch in SwiGLU
   int64_t ffn_matrices = 0;  // 2, with SwiGLU 3
@@ -51,8 +51,8 @@ struct RankShape {
   [[nodiscard]] int64_t qkv_width() const { return (heads + 2 * kv_heads) * head_size; }
   [[nodiscard]] int64_t mlp_in_width() const { return (ffn_matrices - 1) * ffn; }
 
-  // Activations [sequence, batch, width] as the layer holds them: outside of tensor-parallel
-  // regions, and inside.
+  // Activations [sequence, batch, width] as the layer holds them: outside tensor-parallel regions,
+  // and inside.
   [[nodiscard]] graph::TensorShape Outside(int64_t width) const {
     return Tensor(dtype, {shard, batch, width});
   }

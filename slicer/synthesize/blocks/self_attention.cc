@@ -29,7 +29,7 @@ void SelfAttention::DeclareLatent(ParameterList* parameters) {
   Compressed key_value;
   key_value.down = parameters->DeclareReplicated(latent.kv_rank + latent.rope_dim, rank_.hidden);
   key_value.norm = parameters->DeclareNorm(latent.kv_rank);
-  // Positions are not part of what is expanded.
+  // The positional part is not expanded.
   const int64_t key_size = rank_.head_size - latent.rope_dim;
   key_value.up = parameters->DeclareUnbiasedColumn(
       {rank_.heads * (key_size + rank_.value_size), latent.kv_rank});

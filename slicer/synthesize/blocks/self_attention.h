@@ -26,7 +26,8 @@ class SelfAttention {
   [[nodiscard]] uint32_t bias_parameter() const { return projection_.weight + 1; }
 
  private:
-  // A projection through a narrow space: down on every rank, norm, up divided over heads.
+  // A projection through a narrow space: down-projection on every rank, norm, up-projection divided
+  // over heads.
   struct Compressed {
     Linear down;
     Norm norm;

@@ -1,4 +1,4 @@
-// A unit of a model chunk from the writer of its passes.
+// Makes a unit of a model chunk from the writer of its passes.
 #pragma once
 
 #include "slicer/synthesize/block.h"
@@ -7,8 +7,8 @@
 
 namespace prism::slicer {
 
-// `Writer` has parameters(), Forward() and Backward(BackwardPart). Backward in two halves only
-// where the schedule tells them apart.
+// `Writer` has parameters(), Forward() and Backward(BackwardPart). Backward in two halves only if
+// the schedule distinguishes them.
 template <typename Writer>
 UnitBlocks WriteUnit(const RankShape& rank, Writer* writer) {
   UnitBlocks unit;

@@ -10,7 +10,7 @@ namespace {
 using graph::DataType;
 using graph::GroupAxis;
 
-// What libtorch calls for a product of `batch` pairs of matrices.
+// The function that libtorch calls for a product of `batch` pairs of matrices.
 const char* BatchedGemm(int64_t batch) {
   return batch == 1 ? "cublasGemmEx" : "cublasGemmStridedBatchedEx";
 }
@@ -70,7 +70,7 @@ void WorkloadExperts::ForwardEverySecondMatmul(BlockWriter* writer) const {
   ForwardActivation(writer);
 }
 
-// The workload's schedules have whole backward passes only. Gradients of the weighted sum are those
+// The workload's schedules have only whole backward passes. Gradients of the weighted sum are those
 // of the weights first.
 void WorkloadExperts::Backward(BackwardPart part, BlockWriter* writer) const {
   PRISM_CHECK(part == BackwardPart::kAll);
@@ -96,7 +96,7 @@ void WorkloadExperts::Backward(BackwardPart part, BlockWriter* writer) const {
   }
 }
 
-// Tokens choose experts, then experts tokens.
+// Tokens choose experts, then experts choose tokens.
 void WorkloadExperts::RouteForward(BlockWriter* writer) const {
   writer->Pointwise("aten::copy_", {Scores(DataType::kFloat32), Scores(rank_.dtype)});
   writer->Kernel("aten::topk", kTopk, {Scores(DataType::kFloat32)});
@@ -165,7 +165,7 @@ void WorkloadExperts::Exchange(BlockWriter* writer) const {
   }
 }
 
-// From the order of senders to that of local experts or back, where there are several of both.
+// From the order of senders to that of local experts or back, if there are several of both.
 void WorkloadExperts::OrderRows(bool by_expert, BlockWriter* writer) const {
   if (senders_ > 1 && local_experts_ > 1) {
     const int64_t first = by_expert ? local_experts_ : senders_;

@@ -1,5 +1,5 @@
 // A mixture of experts as the built-in workload runs it (launch/workload/mixture_of_experts.h): op
-// by op what is recorded, where moe.h has the fused kernels of Megatron-Core.
+// by op as recorded, whereas moe.h has the fused kernels of Megatron-Core.
 #pragma once
 
 #include <optional>
@@ -50,9 +50,9 @@ class WorkloadExperts : public FeedForward {
   const RankShape& rank_;
   int64_t experts_ = 0;
   int64_t topk_ = 0;
-  int64_t tokens_ = 0;         // that this rank routes in a micro-batch
-  int64_t capacity_ = 0;       // of them, those that an expert takes
-  int64_t senders_ = 0;        // ranks whose rows a local expert works on
+  int64_t tokens_ = 0;         // that this rank routes per micro-batch
+  int64_t capacity_ = 0;       // of them, those that one expert takes
+  int64_t senders_ = 0;        // ranks whose rows a local expert processes
   int64_t local_experts_ = 0;  // held by this rank
   Linear router_;
   Batched in_;
