@@ -34,8 +34,8 @@ struct WorkloadConfig {
 // Arguments (without the program's name) that make prism-workload run this job.
 std::vector<std::string> WorkloadArgs(const graph::JobSpec& job, int iterations);
 
-// Reads the arguments (without the program's name). Fails with kInvalidArgument on anything
-// unknown or impossible; the rank is not looked at.
+// Reads the arguments (without the program's name). Fails with kInvalidArgument on anything unknown
+// or impossible; the rank is not checked.
 Result<WorkloadConfig> ParseWorkloadArgs(const std::vector<std::string>& args);
 
 // Sets config->rank from the environment (RANK, WORLD_SIZE), as a launcher like torchrun gives it.

@@ -25,8 +25,8 @@ class CoreAttention : public Recomputable {
   [[nodiscard]] at::Tensor Compute(const std::vector<at::Tensor>& query_key_value) const override;
 };
 
-// Cuts the output of the fused projection, [sequence, batch, kv groups * (queries per group + 2) *
-// size], into query, key and value; rotates where there are tables.
+// Splits the output of the fused projection, [sequence, batch, kv groups * (queries per group + 2)
+// * size], into query, key and value; rotates if there are tables.
 std::vector<at::Tensor> SplitProjection(const at::Tensor& mixed,
                                         const WorkloadConfig& config,
                                         const RotaryTables& rotary);

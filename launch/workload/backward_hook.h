@@ -1,4 +1,4 @@
-// A call in the backward pass at a place of the autograd graph.
+// A callback in the backward pass at one point of the autograd graph.
 #pragma once
 
 #include <functional>
@@ -7,8 +7,8 @@
 
 namespace prism::launch {
 
-// `tensor` itself; `callback` is called in backward before anything that computes the gradient of
-// what `tensor` was made from. `callback` outlives the autograd graph.
+// Returns `tensor`; `callback` is called in backward before anything that computes the gradient of
+// the inputs of `tensor`. `callback` outlives the autograd graph.
 at::Tensor AtBackward(const at::Tensor& tensor, const std::function<void()>* callback);
 
 }  // namespace prism::launch

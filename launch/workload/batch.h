@@ -1,5 +1,5 @@
-// Token ids of an iteration: a seeded draw that depends on the place of a sequence in the global
-// batch only, so that every layout trains on the same data.
+// Token ids of an iteration: a seeded draw that depends only on the position of a sequence in the
+// global batch, so every layout trains on the same data.
 #pragma once
 
 #include <cstdint>

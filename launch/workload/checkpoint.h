@@ -8,7 +8,7 @@
 
 namespace prism::launch {
 
-// A piece that can run again. Outlives the autograd graphs that refer to it.
+// A piece that can be run again. Outlives the autograd graphs that refer to it.
 class Recomputable {
  public:
   virtual ~Recomputable() = default;
@@ -21,7 +21,7 @@ class Recomputable {
   Recomputable& operator=(const Recomputable&) = default;
 };
 
-// piece.Compute(inputs) that saves no activation but the inputs.
+// piece.Compute(inputs), saving no activations except the inputs.
 at::Tensor Checkpoint(const Recomputable& piece, const std::vector<at::Tensor>& inputs);
 
 }  // namespace prism::launch

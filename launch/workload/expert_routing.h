@@ -1,8 +1,8 @@
 // Which of a rank's tokens go to which expert: Megatron-Core's router with a softmax over the
 // chosen experts, --moe-token-drop-policy probs, --moe-pad-expert-input-to-capacity and a capacity
 // factor of 1 (core/transformer/moe/moe_utils.py: topk_softmax_with_capacity). Every expert takes
-// the same number of rows of every rank whatever the values are (graph/expert_capacity.h), so that
-// all ranks do the same and the host need not know how tokens fell.
+// the same number of rows from every rank whatever the values are (graph/expert_capacity.h), so all
+// ranks do the same and the host need not know how tokens were routed.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -11,10 +11,10 @@
 
 namespace prism::launch {
 
-// By expert and row, [experts * capacity]. An expert that too few tokens have chosen has rows of
-// weight 0; the least probable tokens of one that too many have chosen are dropped.
+// By expert and row, [experts * capacity]. An expert chosen by too few tokens has rows of weight 0;
+// of one chosen by too many the least probable tokens are dropped.
 struct Routes {
-  at::Tensor tokens;   // index of the token that is the row's
+  at::Tensor tokens;   // index of the row's token
   at::Tensor weights;  // its probability, in the type of the logits; has a gradient
 };
 

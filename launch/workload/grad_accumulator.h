@@ -1,5 +1,5 @@
 // Where the gradient of one parameter goes in the backward pass: it is added to float32 storage
-// that a GradSink has for it.
+// that a GradSink provides.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace prism::launch {
 
-// Storage of the gradients of several parameters, by their places.
+// Storage of the gradients of several parameters, by place.
 class GradSink {
  public:
   virtual ~GradSink() = default;
@@ -30,14 +30,14 @@ class GradAccumulator {
   // `sink` outlives the accumulator.
   GradAccumulator(GradSink* sink, size_t place) : sink_(sink), place_(place) {}
 
-  // Has `parameter`, a leaf, hand over the gradients that autograd computes for it. Outlives the
+  // Makes `parameter`, a leaf, pass on the gradients that autograd computes for it. Outlives the
   // autograd graphs that `parameter` is in.
   void HookInto(const at::Tensor& parameter);
 
   void Add(const at::Tensor& grad);
 
   // Adds outputᵀ · input, the gradient of a linear layer's weight, within the matrix product
-  // (Megatron's gradient accumulation fusion). Both are matrices with one row a token.
+  // (Megatron's gradient accumulation fusion). Both are matrices with one row per token.
   void AddProduct(const at::Tensor& output_grad, const at::Tensor& input);
 
   // The same for as many linear layers as the first dimension says.

@@ -1,15 +1,15 @@
 // Flat storage of parameters of one kind: values in the compute type, gradients accumulated in
-// float32 (Megatron's ParamAndGradBuffer), cut into buckets that data parallelism reduces one by
-// one while the backward pass of the last micro-batch still runs.
+// float32 (Megatron's ParamAndGradBuffer), divided into buckets that data parallelism reduces one
+// by one while the backward pass of the last micro-batch is still running.
 //
-// Kinds are kept apart so that a flat shard is uniform: every parameter of a buffer has the same
-// weight decay and counts the same in the gradient norm, and padded buckets give every dp rank a
-// shard of equal size. So all dp ranks of a stage run the same kernels, whatever parameters their
-// shards cut. (Megatron keeps one buffer and walks over the pieces of parameters in a shard.)
+// Kinds are kept separate so that a flat shard is uniform: every parameter of a buffer has the same
+// weight decay and the same weight in the gradient norm, and padded buckets give every dp rank a
+// shard of equal size. So all dp ranks of a stage run the same kernels, whichever parameters their
+// shards contain. (Megatron keeps one buffer and iterates over the pieces of parameters in a
+// shard.)
 //
-// ZeRO 2 keeps of the gradients this rank's shards alone: in every micro-batch a bucket has whole
-// gradients of its own from the first contribution until they are reduce-scattered
-// (grad_scatter.h).
+// ZeRO 2 keeps only this rank's shards of the gradients: in every micro-batch a bucket has its own
+// whole gradients from the first contribution until they are reduce-scattered (grad_scatter.h).
 #pragma once
 
 #include <cstdint>
@@ -31,8 +31,8 @@ struct Parameter;
 
 struct GradBufferOptions {
   ParameterKind kind;
-  bool shard = true;  // ZeRO 1: reduce-scatter and a shard of the optimizer; false for no replicas
-  bool shard_gradients = false;  // ZeRO 2: of gradients no more than the shard; needs `shard`
+  bool shard = true;  // ZeRO 1: reduce-scatter and a shard of the optimizer; false without replicas
+  bool shard_gradients = false;  // ZeRO 2: keeps only the shard of gradients; needs `shard`
   at::TensorOptions values;      // type and device
 };
 
@@ -49,7 +49,7 @@ class GradBuffer : public ParameterStorage, private GradSink {
   void AllocateGradients() override;
   void ZeroGradients() override;
 
-  // From now on a bucket's reduction starts as soon as all of its gradients are there. With ZeRO 2
+  // From now on a bucket's reduction starts as soon as all its gradients are complete. With ZeRO 2
   // it does so in every micro-batch.
   void BeginLastMicrobatch() override;
   void FinishReduction() override;
@@ -58,7 +58,7 @@ class GradBuffer : public ParameterStorage, private GradSink {
   void StartGather() override;
   void FinishGather() override;
 
-  // A shard a bucket, all of it with ZeRO 0.
+  // One shard per bucket; the whole bucket with ZeRO 0.
   [[nodiscard]] std::vector<OwnedShard> OwnedShards() const override;
 
  private:
@@ -66,7 +66,7 @@ class GradBuffer : public ParameterStorage, private GradSink {
     int64_t begin = 0;  // elements in the buffer
     int64_t end = 0;    // padding included
     int expected = 0;   // contributions of one micro-batch
-    int ready = 0;      // of the last micro-batch (ZeRO 2: of any), so far
+    int ready = 0;      // so far, in the last micro-batch (ZeRO 2: in any)
     at::Tensor whole;   // ZeRO 2: gradients of this micro-batch, from the first one on
     Handle reduction;
     Handle gather;
@@ -86,7 +86,7 @@ class GradBuffer : public ParameterStorage, private GradSink {
   at::Tensor Open(size_t place) override;
   void CountReady(size_t place) override;
   void StartReduction(Bucket* bucket);
-  // Whether gradients are whole from their first contribution to their reduction only.
+  // Whether gradients are whole only from their first contribution to their reduction.
   [[nodiscard]] bool scatters() const { return options_.shard && options_.shard_gradients; }
   [[nodiscard]] at::Tensor Shard(const at::Tensor& buffer, const Bucket& bucket) const;
   [[nodiscard]] at::Tensor GradShard(const Bucket& bucket) const;

@@ -1,6 +1,6 @@
-// The rendezvous of a rank whose peers are not there: keys set here are kept, and a key that only
-// an absent rank would set (an NCCL unique id) is answered with 128 bytes derived from its name,
-// the same in every process that asks. Nothing ever waits.
+// The rendezvous store of a rank whose peers are absent: keys set here are kept, and a key that
+// only an absent rank would set (an NCCL unique id) is answered with 128 bytes derived from its
+// name, the same in every process that asks. Nothing ever waits.
 #pragma once
 
 #include <cstdint>

@@ -21,7 +21,7 @@ class Marker {
   Marker& operator=(const Marker&) = delete;
 
  private:
-  std::string name_;  // before scope_, which keeps a view of it to its end
+  std::string name_;  // declared before scope_, which keeps a view of it
   at::RecordFunction scope_;
 };
 

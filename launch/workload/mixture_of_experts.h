@@ -1,12 +1,12 @@
-// The feed-forward part of a layer as a mixture of experts, in the way of Megatron-Core's MoE layer
-// with its all-to-all dispatcher: router, all-to-all to the ranks that hold the experts, SwiGLU
-// experts, all-to-all back. Experts of a rank are one batched matrix product, which equal numbers
-// of rows allow (expert_routing.h).
+// The feed-forward part of a layer as a mixture of experts, like Megatron-Core's MoE layer with its
+// all-to-all dispatcher: router, all-to-all to the ranks that hold the experts, SwiGLU experts,
+// all-to-all back. The experts of a rank are one batched matrix product, which equal numbers of
+// rows make possible (expert_routing.h).
 //
 // With tensor parallelism every expert is divided over tp (Megatron's default, expert tensor
-// parallelism of the same degree), which wants sequence parallelism: a tp rank routes its part of
-// the sequence, and what arrives is gathered over tp, so that each works on all rows with its part
-// of the weights.
+// parallelism of the same degree), which requires sequence parallelism: a tp rank routes its part
+// of the sequence, and received rows are gathered over tp, so that each rank processes all rows
+// with its part of the weights.
 #pragma once
 
 #include <string>
@@ -25,7 +25,7 @@ class MixtureOfExperts {
                    const Group& ep,
                    ParameterSet* parameters);
 
-  // Of normed hidden states [sequence, batch, hidden], the residual not added.
+  // Applies the layer to normed hidden states [sequence, batch, hidden]; does not add the residual.
   [[nodiscard]] at::Tensor Apply(const at::Tensor& input) const;
 
  private:

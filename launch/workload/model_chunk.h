@@ -1,5 +1,5 @@
-// One of the vpp model chunks of a pipeline stage: some layers, with the embedding in front on the
-// first and norm, logits and loss behind on the last virtual stage.
+// One of the vpp model chunks of a pipeline stage: some layers, preceded by the embedding on the
+// first virtual stage and followed by norm, logits and loss on the last.
 #pragma once
 
 #include <functional>
@@ -10,7 +10,7 @@
 
 namespace prism::launch {
 
-// Token ids of a micro-batch, [batch, sequence]; undefined where the stage does not need them.
+// Token ids of a micro-batch, [batch, sequence]; undefined if the stage does not need them.
 struct MicrobatchTokens {
   at::Tensor inputs;
   at::Tensor targets;
@@ -24,7 +24,7 @@ class ModelChunk {
   ModelChunk& operator=(const ModelChunk&) = delete;
   ~ModelChunk() = default;
 
-  // Tables that are no parameters: positions, rotations.
+  // Tables that are not parameters: positions, rotations.
   void AllocateBuffers();
 
   // From the activation of the previous virtual stage (ignored on the first) to the activation for
@@ -55,7 +55,7 @@ class ModelChunk {
   std::vector<std::unique_ptr<TransformerLayer>> layers_;
   Parameter* embedding_ = nullptr;
   Parameter* positions_ = nullptr;  // GPT
-  Parameter* output_ = nullptr;     // the embedding itself where tied on one stage
+  Parameter* output_ = nullptr;     // the embedding itself if tied on one stage
   Norm final_norm_;
   at::Tensor position_ids_;
   size_t head_place_ = 0;

@@ -13,12 +13,12 @@ namespace prism::launch {
 
 class Optimizer {
  public:
-  // Takes the present values of `shards` as master values. `groups` outlives it.
+  // Takes the current values of `shards` as master values. `groups` outlives it.
   Optimizer(const std::vector<OwnedShard>& shards, const ParallelGroups& groups);
 
   // Norm of the whole model's gradient, read on the host: the one point of an iteration where the
   // host waits for the device. Clips to kMaxGradNorm and updates the shards' values; with a norm
-  // that is no number, updates nothing.
+  // that is not finite, updates nothing.
   double Step();
 
  private:

@@ -1,12 +1,12 @@
 // The process groups of one rank. Members of every group are an arithmetic progression of global
-// ranks, because that is all that c10d hands to the NCCL stand-in about them.
+// ranks, because that is all that c10d passes to the NCCL replacement about them.
 //
-// Groups: tp, cp, pp; dp, which with context parallelism holds the ranks along cp and dp, because
-// all of them have the same parameters; ep, inside dp, and expert-dp, the ranks along dp that have
-// the same experts; embedding (first and last stage, for the gradient of tied
+// Groups: tp, cp, pp; dp, which with context parallelism contains the ranks along cp and dp,
+// because all of them have the same parameters; ep, inside dp, and expert-dp, the ranks along dp
+// that have the same experts; embedding (first and last stage, for the gradient of tied
 // embeddings); world (ZeRO 1 to 3: the gradient norm of flat shards is summed over all ranks). With
-// ZeRO 0 the norm is summed over tp and then over pp, two small reductions in place of one over
-// Megatron's model-parallel group, which is no arithmetic progression.
+// ZeRO 0 the norm is summed over tp and then over pp, two small reductions instead of one over
+// Megatron's model-parallel group, which is not an arithmetic progression.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,8 @@
 
 namespace prism::launch {
 
-// Membership of a group: ranks start, start + stride, ... ; index is this rank's place among them.
+// Membership of a group: ranks start, start + stride, ... ; index is this rank's position among
+// them.
 struct GroupSpec {
   std::string name;
   int32_t start = 0;
@@ -29,8 +30,8 @@ struct GroupSpec {
   int32_t index = 0;
 };
 
-// A group with the backend that moves its data; no backend where the group has one member, or
-// where this rank does not belong to it.
+// A group with the backend that moves its data; no backend if the group has one member or this rank
+// does not belong to it.
 struct Group {
   GroupSpec spec;
   c10::intrusive_ptr<c10d::Backend> backend;
@@ -56,11 +57,13 @@ using BackendFactory = std::function<c10::intrusive_ptr<c10d::Backend>(const Gro
 // Makes the groups that the job needs, in the same order on all ranks.
 ParallelGroups MakeParallelGroups(const WorkloadConfig& config, const BackendFactory& factory);
 
-// Ends the backends in an orderly way. The device is idle and nothing uses the groups any more.
+// Shuts the backends down in an orderly way. The device must be idle and the groups no longer in
+// use.
 void ShutDown(const ParallelGroups& groups);
 
 // Collectives on one group. Blocking calls make the current stream wait, not the host; `Start...`
-// calls give a handle whose wait() does. All do nothing (null handle) where the rank is alone.
+// calls return a handle whose wait() does. All do nothing (null handle) if the rank is alone in the
+// group.
 using Handle = c10::intrusive_ptr<c10d::Work>;
 
 void AllReduce(const Group& group,

@@ -1,5 +1,5 @@
-// What decides how parameters are stored, reduced and stepped. Those of one kind may share a flat
-// buffer (grad_buffer.h says why kinds are kept apart).
+// What decides how parameters are stored, reduced and updated. Those of one kind may share a flat
+// buffer (grad_buffer.h says why kinds are kept separate).
 #pragma once
 
 #include <compare>
@@ -8,7 +8,7 @@
 
 namespace prism::launch {
 
-// Ordered: buffers are made, and reduced, in this order on every rank.
+// Ordered: buffers are created and reduced in this order on every rank.
 struct ParameterKind {
   bool expert = false;             // replicas are those of experts
   bool tied = false;               // reduced over the embedding group
@@ -19,10 +19,10 @@ struct ParameterKind {
   auto operator<=>(const ParameterKind&) const = default;
 };
 
-// What the squared norm of gradients of that kind counts in the sum over all ranks that have them:
-// parameters that are not divided are in it once per tp rank, and where they are not `sharded` over
-// their replicas once per ep rank if they are no experts; of the two copies of a tied embedding
-// only the first stage's counts.
+// The weight of the squared norm of that kind's gradients in the sum over all ranks that have them:
+// parameters that are not divided are in it once per tp rank and, if they are not `sharded` over
+// their replicas and not experts, once per ep rank; of the two copies of a tied embedding only the
+// first stage's counts.
 double NormWeight(const ParameterKind& kind, bool sharded, const ParallelGroups& groups);
 
 }  // namespace prism::launch

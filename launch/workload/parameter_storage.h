@@ -10,12 +10,12 @@
 
 namespace prism::launch {
 
-// A flat piece of parameters of one kind that this rank's optimizer steps.
+// A flat piece of parameters of one kind that this rank's optimizer updates.
 struct OwnedShard {
   at::Tensor value;  // in the compute type
   at::Tensor grad;   // float32, as long
   bool decay = true;
-  // What its squared norm counts in the sum over all ranks that have one.
+  // The weight of its squared norm in the sum over all ranks that have one.
   double norm_weight = 1;
 };
 
@@ -31,14 +31,14 @@ class ParameterStorage {
 
   virtual void ZeroGradients() = 0;
 
-  // Of the iteration; before its backward pass.
+  // The last of the iteration; call before its backward pass.
   virtual void BeginLastMicrobatch() = 0;
 
-  // Waits for the reductions, then sums what other groups hold a part of: sequence-parallel
-  // gradients over tp, those of tied embeddings over the embedding group.
+  // Waits for the reductions, then sums gradients of which other groups hold a part:
+  // sequence-parallel gradients over tp, those of tied embeddings over the embedding group.
   virtual void FinishReduction() = 0;
 
-  // Gathers the values that the optimizer of each dp rank has updated, where all ranks keep them.
+  // Gathers the values that the optimizer of each dp rank has updated, if all ranks keep them.
   virtual void StartGather() = 0;
   virtual void FinishGather() = 0;
 

@@ -1,6 +1,6 @@
 // The parameters of one model chunk. Layers declare what they need; Allocate() then lays all of
-// them out in flat buffers (grad_buffer.h), or shards of units (sharded_parameters.h), sets their
-// first values and hands every layer its tensor through the Parameter it got at declaration.
+// them out in flat buffers (grad_buffer.h), or shards of units (sharded_parameters.h), initialises
+// their values and gives every layer its tensor through the Parameter returned at declaration.
 #pragma once
 
 #include <cstdint>
@@ -25,14 +25,14 @@ enum class Init : uint8_t { kNormal, kZero, kOne };
 struct ParameterSpec {
   std::string name;                 // the same for all layouts: seeds the values
   std::vector<int64_t> full_shape;  // of the undistributed parameter
-  int split_dim = -1;               // dimension split over tp; -1: every tp rank has all of it
+  int split_dim = -1;               // dimension split over tp; -1: whole on every tp rank
   Init init = Init::kNormal;
   double std = 0.02;
   bool decay = true;  // weight decay applies
   bool sequence_parallel =
       false;            // its gradient is a partial sum over tp under sequence parallelism
   bool expert = false;  // by expert in its first dimension, which is divided over ep
-  bool tied = false;    // the embedding that first and last stage share
+  bool tied = false;    // the embedding shared by the first and last stage
 };
 
 struct Parameter {
@@ -51,13 +51,13 @@ class ParameterSet {
   // `config` and `groups` outlive the set.
   ParameterSet(const WorkloadConfig& config, const ParallelGroups& groups);
 
-  // What is declared next belongs to a unit of its own, or to one before: the unit at the next
-  // place of the chunk, in the order of the forward pass. Units are what ZeRO 3 gathers.
+  // What is declared next belongs to a new unit, or to an earlier one: the unit at the next place
+  // of the chunk, in forward order. Units are what ZeRO 3 gathers.
   void BeginUnit();
   void ReturnToUnit(size_t unit);
   [[nodiscard]] size_t place() const { return places_.size() - 1; }
 
-  // Stable for the life of the set.
+  // The pointer is valid for the lifetime of the set.
   Parameter* Declare(ParameterSpec spec);
 
   // Once, after the last Declare. `keeps_last`: of ShardedParameters.
@@ -66,10 +66,10 @@ class ParameterSet {
   // Of values.
   [[nodiscard]] at::TensorOptions tensor_options() const;
 
-  // Null where parameters are whole between passes.
+  // Null if parameters are whole between passes.
   [[nodiscard]] ShardedParameters* sharded() const { return sharded_; }
 
-  // Behind a backward pass: what it has reduced has arrived where gradients are sharded.
+  // After a backward pass: with sharded gradients, what it has reduced has arrived.
   void EndBackward() { scatter_.Finish(); }
 
   [[nodiscard]] const std::vector<std::unique_ptr<ParameterStorage>>& storages() const {

@@ -1,5 +1,5 @@
 // Activations and their gradients between neighbouring pipeline stages, as Megatron's
-// batch_isend_irecv: everything that goes on at one point of the schedule is one NCCL group.
+// batch_isend_irecv: everything sent and received at one point of the schedule is one NCCL group.
 #pragma once
 
 #include <vector>
@@ -11,7 +11,7 @@
 
 namespace prism::launch {
 
-// What to move: an undefined tensor is not sent. The stages form a ring (interleaved schedule).
+// What to transfer: an undefined tensor is not sent. The stages form a ring (interleaved schedule).
 struct Exchange {
   at::Tensor to_previous = {};
   at::Tensor to_next = {};
@@ -29,7 +29,7 @@ class PeerExchange {
   // `config` and `group` (the pipeline group) outlive the object.
   PeerExchange(const WorkloadConfig& config, const Group& group);
 
-  // The current stream waits for the end of it; does nothing where nothing is to be moved.
+  // The current stream waits for its end; does nothing if there is nothing to transfer.
   Received Run(const Exchange& exchange) const;
 
  private:

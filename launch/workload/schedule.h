@@ -1,5 +1,5 @@
 // Megatron's pipeline schedules: one forward one backward (1F1B), and its interleaved form with
-// several model chunks a stage. With one stage both are plain gradient accumulation.
+// several model chunks per stage. With one stage both are plain gradient accumulation.
 #pragma once
 
 #include <cstdint>
@@ -23,13 +23,13 @@ struct Pass {
   int32_t microbatch = 0;
 };
 
-// What the schedule drives. The body keeps whatever links a forward to its backward.
+// What the schedule drives. The body keeps whatever connects a forward pass to its backward pass.
 class ScheduleBody {
  public:
   virtual ~ScheduleBody() = default;
 
   // Activation in (undefined on the first virtual stage), activation out (undefined on the last).
-  // Keeps no reference to the activation, so that its memory can go once it has been sent.
+  // Keeps no reference to the activation, so that its memory can be freed once it has been sent.
   virtual at::Tensor Forward(Pass pass, const at::Tensor& input) = 0;
 
   // Gradient of the output in (undefined on the last virtual stage), of the input out (undefined on

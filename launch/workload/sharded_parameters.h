@@ -1,13 +1,13 @@
 // ZeRO 3: the parameters of a model chunk, sharded over its data-parallel ranks unit by unit (the
 // embedding, a layer, the head).
 //
-// A unit is gathered before its forward pass and again before its backward pass, and freed behind
-// each. As a unit begins to compute, the next one is already being gathered; behind its backward
-// pass its gradients are reduce-scattered in every micro-batch (grad_scatter.h). That is FSDP2's
-// fully_shard with reshard_after_forward; values in the compute type are what is kept of a shard
-// beside the float32 masters, as in DeepSpeed and Megatron's FSDP. Two units stay gathered from
-// their forward to their backward pass, as in FSDP2: the head without a pipeline, whose backward
-// pass follows at once, and embedding and head where they share a tied weight, which makes them one
+// A unit is gathered before its forward pass and again before its backward pass, and freed after
+// each. When a unit begins to compute, the next one is already being gathered; after its backward
+// pass its gradients are reduce-scattered in every micro-batch (grad_scatter.h). This is FSDP2's
+// fully_shard with reshard_after_forward; in addition to the float32 masters a shard keeps values
+// in the compute type, as in DeepSpeed and Megatron's FSDP. Two units stay gathered from their
+// forward to their backward pass, as in FSDP2: the head without a pipeline, whose backward pass
+// follows immediately, and embedding and head if they share a tied weight, which makes them one
 // unit.
 #pragma once
 
@@ -28,8 +28,8 @@ class ShardedParameters : public ParameterStorage {
     bool keeps_last = false;  // the last place, from its forward to its backward pass
   };
 
-  // `units`: by unit. `places`: the unit of every place of the chunk, in the order of the forward
-  // pass. `groups` and `scatter` outlive it.
+  // `units`: by unit. `places`: the unit at every place of the chunk, in forward order. `groups`
+  // and `scatter` outlive it.
   ShardedParameters(const std::vector<std::vector<ShardedUnit::Members>>& units,
                     std::vector<size_t> places,
                     const Options& options,
@@ -37,7 +37,7 @@ class ShardedParameters : public ParameterStorage {
                     GradScatter* scatter);
   ~ShardedParameters() override = default;
 
-  // One unit after the other: has `initialize` give every parameter its values, whole.
+  // One unit after the other: lets `initialize` set the whole values of every parameter.
   void Initialize(const std::function<void(Parameter*)>& initialize);
 
   // Around the passes of the unit at a place of the chunk.

@@ -1,10 +1,10 @@
 // The parameters of one unit of a model chunk (embedding, a layer, head) under ZeRO 3: this rank's
-// shard of the values, which stays, and the whole values and gradients, which come and go.
+// persistent shard of the values, and the temporary whole values and gradients.
 //
-// Every kind of parameter is flat and padded by itself, so that a shard holds the same piece of
+// Every kind of parameter is flat and padded separately, so that a shard holds the same piece of
 // every kind on every rank (grad_buffer.h says why). A rank's shard has its pieces one after the
-// other: one all-gather brings the unit, which is then copied out kind by kind, and one
-// reduce-scatter takes its gradients, which are copied in likewise, as FSDP2 does it parameter by
+// other: one all-gather fetches the unit, which is then copied out kind by kind, and one
+// reduce-scatter sends its gradients, which are copied in the same way, as FSDP2 does parameter by
 // parameter (torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py).
 #pragma once
 
@@ -40,11 +40,11 @@ class ShardedUnit : private GradSink {
   ShardedUnit& operator=(const ShardedUnit&) = delete;
   ~ShardedUnit() override = default;
 
-  // Whole values of zero, for `initialize` to fill; then keeps this rank's part of them alone.
+  // Makes whole values of zero, for `initialize` to fill; then keeps only this rank's part of them.
   void Initialize(const std::function<void(Parameter*)>& initialize);
 
-  // Whole values: starts to gather them unless they are there or on their way; waits until they are
-  // there; frees them.
+  // Whole values: starts gathering them unless they are present or in flight; waits for them; frees
+  // them.
   void StartGather();
   void Unshard();
   void Reshard();
@@ -52,10 +52,11 @@ class ShardedUnit : private GradSink {
   // Gives every parameter its accumulator.
   void HookGradients();
 
-  // Zeros for the gradients of a micro-batch, unless they are there.
+  // Zeroed gradients for a micro-batch, unless present already.
   void OpenGradients();
 
-  // Sends the mean of the gradients to their owners and frees them. Nothing else is on its way.
+  // Sends the mean of the gradients to their owners and frees them. No other transfer may be in
+  // flight.
   void StartReduction(GradScatter* scatter);
 
   [[nodiscard]] size_t kind_count() const { return pieces_.size(); }

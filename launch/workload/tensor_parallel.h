@@ -1,6 +1,6 @@
 // Megatron's tensor and sequence parallelism as autograd functions. Activations are [sequence,
-// batch, width]; under sequence parallelism they are sharded over the sequence outside of the
-// parallel linear layers.
+// batch, width]; under sequence parallelism they are sharded over the sequence outside the parallel
+// linear layers.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -21,14 +21,14 @@ struct TensorParallel {
 
 // input · weightᵀ + bias, weight split by rows over the group. Gathers a sequence-sharded input in
 // forward and again in backward (only the shard is kept in between). The weight's gradient goes
-// straight to its accumulator, past autograd. A null bias is none.
+// directly to its accumulator, bypassing autograd. A null bias means none.
 at::Tensor ColumnParallelLinear(const at::Tensor& input,
                                 const Parameter& weight,
                                 const Parameter* bias,
                                 const TensorParallel& tp);
 
 // input · weightᵀ, weight split by columns: the partial products are summed over the group, and
-// scattered over the sequence under sequence parallelism. The bias is the caller's to add.
+// scattered over the sequence under sequence parallelism. The caller adds the bias.
 at::Tensor RowParallelLinear(const at::Tensor& input,
                              const Parameter& weight,
                              const TensorParallel& tp);
@@ -36,8 +36,8 @@ at::Tensor RowParallelLinear(const at::Tensor& input,
 // input · weightᵀ with a weight that every rank has whole, each rank on its own tokens.
 at::Tensor ReplicatedLinear(const at::Tensor& input, const Parameter& weight);
 
-// Under sequence parallelism all ranks' parts of the first dimension, one after the other; in
-// backward the sum of their gradients is scattered. Identity without.
+// Under sequence parallelism concatenates all ranks' parts along the first dimension; in backward
+// the sum of their gradients is scattered. Identity otherwise.
 at::Tensor GatherToParallelRegion(const at::Tensor& shard, const TensorParallel& tp);
 
 // Sum over the group and, under sequence parallelism, scatter along the sequence.
@@ -51,13 +51,13 @@ at::Tensor ReduceFromGroup(const at::Tensor& partial, const TensorParallel& tp);
 at::Tensor ScatterSequence(const at::Tensor& whole, const TensorParallel& tp);
 
 // Rows of an embedding table that is split over the group by vocabulary: a partial result that is
-// zero where another rank has the row. ids [batch, sequence] → [batch, sequence, width].
+// zero if another rank has the row. ids [batch, sequence] → [batch, sequence, width].
 at::Tensor VocabParallelEmbedding(const at::Tensor& ids,
                                   const Parameter& weight,
                                   const TensorParallel& tp);
 
-// Per-token loss in float32 of logits [sequence, batch, vocabulary / tp] against targets
-// [sequence, batch]; the softmax is never gathered. Overwrites nothing of the caller's.
+// Per-token loss in float32 of logits [sequence, batch, vocabulary / tp] against targets [sequence,
+// batch]; the softmax is never gathered. Does not overwrite the caller's tensors.
 at::Tensor VocabParallelCrossEntropy(const at::Tensor& logits,
                                      const at::Tensor& targets,
                                      const TensorParallel& tp);

@@ -1,5 +1,5 @@
 // One rank of the training job: model chunks, data, optimizer, and the iteration over them. Gets
-// its process groups from outside, so it runs on NCCL as well as on a test's own backend.
+// its process groups from outside, so it runs on NCCL as well as on the backend of a test.
 #pragma once
 
 #include <cstdint>
@@ -36,14 +36,14 @@ class Trainer : private ScheduleBody {
   // Iterations count from 0.
   IterationResult RunIteration(int32_t iteration);
 
-  // Called with the iteration and the pass before every forward.
+  // Called before every forward, with the iteration and the pass.
   void SetBeforeForward(std::function<void(int32_t, Pass)> callback) {
     before_forward_ = std::move(callback);
   }
 
  private:
-  // What links a forward to its backward: the graph's end, and the activation it began with. The
-  // output itself is dropped (Megatron's deallocate_pipeline_outputs).
+  // What connects a forward pass to its backward pass: the end of the graph, and the activation it
+  // began with. The output itself is freed (Megatron's deallocate_pipeline_outputs).
   struct Pending {
     torch::autograd::Edge end;
     at::Tensor input;  // undefined on the first virtual stage

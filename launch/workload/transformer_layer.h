@@ -27,14 +27,14 @@ struct Norm {
 Norm DeclareNorm(ParameterSet* parameters, const WorkloadConfig& config, const std::string& name);
 at::Tensor ApplyNorm(const Norm& norm, const at::Tensor& input);
 
-// What the layers of a chunk share; outlives them.
+// Shared by the layers of a chunk; outlives them.
 struct LayerContext {
   const WorkloadConfig* config = nullptr;
   TensorParallel tp;
   const Group* cp = nullptr;
   const Group* ep = nullptr;
   RotaryTables rotary;                   // undefined tensors for GPT
-  ShardedParameters* sharded = nullptr;  // null where parameters are whole between passes
+  ShardedParameters* sharded = nullptr;  // null if parameters are whole between passes
 };
 
 class TransformerLayer : public Recomputable {
@@ -77,7 +77,7 @@ class TransformerLayer : public Recomputable {
   Linear query_key_value_;
   Linear projection_;
   std::unique_ptr<MixtureOfExperts> experts_;
-  Linear mlp_in_;  // of a layer without experts, or the shared expert, if there is one
+  Linear mlp_in_;  // of a layer without experts, or of the shared expert if any
   Linear mlp_out_;
   size_t place_;                             // in the chunk
   std::unique_ptr<Marker> backward_marker_;  // open while this layer's backward runs
