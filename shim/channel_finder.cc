@@ -35,8 +35,8 @@ channel::Header* MapByPath() {
 
 }  // namespace
 
-// Variable and descriptor stay for whoever this process turns into or starts: a shell or `env`
-// before the program is not the one that speaks.
+// Variable and descriptor are left for whatever this process executes or starts: a shell or `env`
+// in front of the program is not the one that uses the channel.
 FoundChannel FindChannel() {
   const char* const text = getenv("PRISM_CHANNEL_FD");
   if (text == nullptr) {

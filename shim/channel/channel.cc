@@ -1,5 +1,6 @@
-// A single-producer, single-consumer ring. Neither side makes a system call while the other one is
-// awake: each announces that it sleeps, and the other one wakes it when that is worth a switch.
+// A single-producer, single-consumer ring. Neither side makes a system call while the other is
+// awake: each announces that it goes to sleep, and the other wakes it when that is worth a context
+// switch.
 #include "shim/channel/channel.h"
 
 #include <linux/futex.h>
@@ -21,9 +22,9 @@
 namespace prism::channel {
 namespace {
 
-// The longest sleep before a side looks whether its partner is still there, nanoseconds.
+// The longest sleep before a side checks that its partner is still alive, nanoseconds.
 constexpr int64_t kPartnerCheckNs = 100'000'000;
-// The longest that records stay unseen when the producer has gone quiet without a request.
+// The longest time that records stay unread after the producer has gone quiet without a request.
 constexpr int64_t kConsumerNapNs = 20'000'000;
 // A sleeping consumer is woken once this many slots wait for it; requests and the exit wake it at
 // once. A switch costs some microseconds, a record some tens of nanoseconds.
@@ -32,7 +33,7 @@ constexpr uint64_t kWakeBacklogSlots = 1024;
 constexpr uint64_t kWakeRoomSlots = kRingSlots / 4;
 constexpr uint8_t kManySlots = 255;
 
-// The first slot starts on a page of its own behind the header.
+// The first slot starts on a new page after the header.
 constexpr size_t kHeaderBytes = (sizeof(Header) + 4095) / 4096 * 4096;
 constexpr size_t kChannelBytes = kHeaderBytes + size_t{kRingSlots} * kSlotBytes;
 
@@ -69,11 +70,12 @@ void FutexWake(std::atomic<uint32_t>* word) {
   syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-// The parent at the time of mapping; another one later means that the worker has died. The kernel's
-// own clock, not the program's, times these sleeps: a raw system call passes the virtual clock by.
+// The parent at the time of mapping; a different one later means that the worker has died. These
+// sleeps are timed by the kernel's clock, not the program's: a raw system call bypasses the virtual
+// clock.
 pid_t worker_process = 0;
 
-// The status is read outside of answers as well, while the worker may write it.
+// The status is also read outside of answers, while the worker may write it.
 std::atomic_ref<int32_t> StatusOf(Header* header) {
   return std::atomic_ref<int32_t>(header->answer.status);
 }
@@ -86,7 +88,7 @@ bool WaitForRoom(Header* header, uint64_t head, uint64_t needed) {
     if (head + needed - ring.tail.load(std::memory_order_seq_cst) <= kRingSlots) {
       break;
     }
-    // The consumer may be asleep with less than its backlog only when one entry needs nearly the
+    // The consumer may be asleep with less than its backlog only if one entry needs nearly the
     // whole ring.
     FutexWake(&ring.head_futex);
     FutexWait(&ring.tail_futex, seen, kPartnerCheckNs);

@@ -38,7 +38,7 @@ ValueBook::ExactKey ValueBook::ExactKeyOf(const ValueHead& head) {
   return {head.communicator, head.source, head.target, head.operation};
 }
 
-// Sends are alike when they go equally far.
+// Sends are equivalent if they go equally far.
 ValueBook::ShapeKey ValueBook::ShapeKeyOf(const ValueHead& head) {
   const int32_t place = head.target < 0 ? head.source : head.target - head.source;
   return {head.shape, place, head.operation};

@@ -11,7 +11,7 @@ namespace prism::shim {
 namespace {
 
 thread_local int64_t left_ns = 0;   // the thread's CPU time when it left the shim last
-thread_local int64_t spent_ns = 0;  // outside of the shim since the last op that was charged
+thread_local int64_t spent_ns = 0;  // outside the shim since the last op that was charged
 
 }  // namespace
 

@@ -1,8 +1,8 @@
 // libc's time functions as the program sees them: clocks show virtual time, waits with a deadline
 // are converted to real time at the call, a sleep of a thread that issues ops is host time of its
-// rank and takes no real time but on a GPU, c10d's watchdogs wait for their rank (watchdogs.h).
-// What stays real: CPU-time clocks, relative time-outs of poll and select. Sleeps and waits of
-// threads that only watch take real time, and their thread's own clock has passed them.
+// rank and takes no real time except on a GPU, c10d's watchdogs wait for their rank (watchdogs.h).
+// Still real: CPU-time clocks, relative time-outs of poll and select. Sleeps and waits of threads
+// that only watch take real time, by which the thread's own clock advances too.
 //
 // Tried with Python's time, threading, queue and subprocess and with libstdc++'s condition
 // variables.
@@ -35,17 +35,17 @@ namespace {
 
 constexpr int64_t kNsPerSecond = 1'000'000'000;
 
-// Where it is not known from which reading of the clock the deadline of an absolute sleep was
+// If it is not known from which reading of the clock the deadline of an absolute sleep was
 // computed, its length is rounded up, relative to itself.
 constexpr int64_t kLeastRoundingNs = 10'000;
 constexpr int64_t kRoundingParts = 16;
 
-// No sleep ends before its time, but later: a program that adds sleeps up in floating point has
-// slept for long enough after as many of them as on a machine.
+// A sleep never ends early, but always a little late: a program that adds up sleeps in floating
+// point has slept long enough after as many of them as on a real machine.
 constexpr int64_t kWakeNs = 1'000;
 
-// Deadlines further back than this on the real-time clock must be of the monotonic one: no machine
-// is up for as long as the epoch is old.
+// Deadlines further back than this on the real-time clock must belong to the monotonic clock: no
+// machine has been up since the epoch.
 constexpr int64_t kMonotonicBelowNs = int64_t{1'000'000'000} * kNsPerSecond;  // September 2001
 
 int64_t Nanoseconds(const timespec& time) {
@@ -70,9 +70,8 @@ struct Reading {
 };
 thread_local Reading reading;
 
-// How long the program wants to sleep that gives a deadline. Where clocks are real that is as long
-// as was added to the reading before it: what the machine has spent since is none of the
-// rank's time.
+// How long a program that gives a deadline wants to sleep. With real clocks that is what was added
+// to the previous reading: the time that the machine has spent since then is not the rank's.
 int64_t SleepLengthNs(clockid_t clock, int64_t deadline_ns) {
   const Reading from = std::exchange(reading, {});
   const int64_t ahead_ns = deadline_ns - ProgramNow(clock);
@@ -89,8 +88,8 @@ int64_t SleepLengthNs(clockid_t clock, int64_t deadline_ns) {
   return RoundUp(ahead_ns, std::max(magnitude_ns / kRoundingParts, kLeastRoundingNs));
 }
 
-// Takes the sleep over as host time of the rank; false where the thread has to sleep for real, as
-// on a GPU, which goes on meanwhile.
+// Accounts the sleep as host time of the rank; false if the thread has to sleep for real, as on a
+// GPU, which runs on meanwhile.
 bool SleepVirtually(clockid_t clock, int64_t deadline_ns, int64_t duration_ns) {
   if (!ThreadIssuesOps()) {
     return false;
@@ -127,8 +126,8 @@ int SleepFor(clockid_t clock, const timespec* duration, const Wait& wait) {
 }
 
 // One wait with an absolute deadline. `wait` takes the deadline in real time and returns an error
-// number. A thread that has waited in vain has spent that time: else its deadline would never come.
-// That is not recorded, as how often a program looks is no property of its rank.
+// number. A thread that has waited in vain has spent that time: otherwise its deadline would never
+// be reached. This is not recorded, since how often a program polls is not a property of its rank.
 template <typename Wait>
 int WaitUntil(clockid_t clock, const timespec* deadline, const Wait& wait) {
   if (ClockIsReal() || !IsValid(deadline)) {
@@ -155,7 +154,7 @@ int WaitUntilWithErrno(clockid_t clock, const timespec* deadline, const Wait& wa
   return -1;
 }
 
-// A condition variable does not say which clock it was made for; the deadline does.
+// A condition variable does not say which clock it uses; the deadline does.
 clockid_t ClockOfDeadline(const timespec* deadline) {
   return IsValid(deadline) && Nanoseconds(*deadline) < kMonotonicBelowNs ? CLOCK_MONOTONIC
                                                                          : CLOCK_REALTIME;
@@ -204,7 +203,7 @@ using prism::shim::WaitUntil;
 using prism::shim::WaitUntilWithErrno;
 
 PRISM_INTERPOSED int clock_gettime(clockid_t clock, timespec* now) noexcept {
-  // CPU-time clocks are negative or 2 and 3; they, and clocks that do not exist, stay libc's.
+  // CPU-time clocks are negative or 2 and 3; they, and clocks that do not exist, are left to libc.
   const bool follows_wall_time = clock >= 0 && clock <= CLOCK_TAI &&
                                  clock != CLOCK_PROCESS_CPUTIME_ID &&
                                  clock != CLOCK_THREAD_CPUTIME_ID;
@@ -375,10 +374,10 @@ PRISM_INTERPOSED int pthread_rwlock_clockwrlock(pthread_rwlock_t* lock,
   });
 }
 
-// libstdc++'s futures and timed atomics wait on futexes themselves, by way of libc's syscall. Every
+// libstdc++'s futures and timed atomics wait on futexes directly, through libc's syscall(). Every
 // system call has at most six arguments; reading more than were passed gives values that nobody
-// looks at, as in libc's own; the sanitizer would take the sixth, on the caller's stack, for a
-// fault.
+// uses, as in libc's own; the sanitizer would report reading the sixth, on the caller's stack, as
+// an error.
 PRISM_INTERPOSED __attribute__((no_sanitize("address"))) long syscall(long number, ...) noexcept {
   va_list list;
   va_start(list, number);

@@ -21,7 +21,7 @@ thread_local int64_t thread_ns = 0;  // virtual time until which this thread has
 
 RealFunction<int(clockid_t, timespec*)> real_clock_gettime("clock_gettime");
 
-// CPU time of process and threads (2, 3 and the negative dynamic ones) is the machine's business.
+// CPU time of process and threads (2, 3 and the negative dynamic ones) stays real.
 bool FollowsWallTime(clockid_t clock) {
   return clock >= 0 && clock < kClocks && clock != CLOCK_PROCESS_CPUTIME_ID &&
          clock != CLOCK_THREAD_CPUTIME_ID;

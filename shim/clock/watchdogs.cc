@@ -25,11 +25,11 @@ constexpr int64_t kPollNs = 20'000;
 constexpr int64_t kNsPerSecond = 1'000'000'000;
 constexpr int64_t kSlackNs = 1'000'000;  // between the two clocks that libstdc++'s waits read
 
-// Every look that was asked for is a round; a watchdog that comes to its first wait during one
-// takes part.
+// Every requested check is a round; a watchdog that reaches its first wait during a round takes
+// part in it.
 struct Watchdog {
-  pthread_cond_t* condition = nullptr;  // where it waits, else null
-  int64_t asked = 0;                    // the round that it has to look in
+  pthread_cond_t* condition = nullptr;  // what it waits on, else null
+  int64_t asked = 0;                    // the round that it has to check in
   int64_t looked = 0;                   // the last one that it has
   bool lost = false;  // did not come back in time; nobody waits for it until it does
 };
@@ -52,7 +52,7 @@ Registry& Get() {
   return *registry;
 }
 
-// Enters the registry at its thread's first wait and leaves it with the thread.
+// Enters the registry at its thread's first wait and leaves it when the thread ends.
 class Membership {
  public:
   Membership() {
@@ -81,7 +81,7 @@ bool IsNamed(const char* wanted) {
   return pthread_getname_np(pthread_self(), name, sizeof(name)) == 0 && strcmp(name, wanted) == 0;
 }
 
-// One of them, or a heartbeat monitor.
+// Whether the thread is a watchdog or a heartbeat monitor.
 bool IsWatchdog() {
   return ordered.load(std::memory_order_relaxed) &&
          (IsNamed(kWatchdogName) || IsNamed(kHeartbeatName));
@@ -97,8 +97,8 @@ bool HasLooked(const Registry& registry, const Watchdog& watchdog) {
   return watchdog.condition != nullptr && watchdog.looked == registry.round;
 }
 
-// True once all have looked. They are notified again and again: one that is about to wait would
-// miss a single notification.
+// True once all have checked. They are notified repeatedly: one that is about to wait would miss a
+// single notification.
 bool AskOnce(Registry* registry) {
   const std::lock_guard<std::mutex> lock(registry->mutex);
   bool done = registry->seen >= registry->groups.size();
@@ -115,7 +115,7 @@ bool AskOnce(Registry* registry) {
   return done;
 }
 
-// Goes on without those that have not come back, and without those that never came.
+// Continues without those that have not returned and without those that never appeared.
 void GiveUp(Registry* registry) {
   const std::lock_guard<std::mutex> lock(registry->mutex);
   registry->seen = std::max(registry->seen, registry->groups.size());
@@ -124,7 +124,7 @@ void GiveUp(Registry* registry) {
   }
 }
 
-// A monitor that is about to wait misses it: to be called again and again.
+// A monitor that is about to wait misses it, so this has to be called repeatedly.
 void WakeHeartbeats(Registry* registry) {
   const std::lock_guard<std::mutex> lock(registry->mutex);
   for (pthread_cond_t* const condition : registry->heartbeats) {
@@ -132,7 +132,7 @@ void WakeHeartbeats(Registry* registry) {
   }
 }
 
-// Until the thread is notified; where time passes ETIMEDOUT after kUnaskedNs.
+// Waits until the thread is notified; if time passes, returns ETIMEDOUT after kUnaskedNs.
 int WaitUntilAsked(pthread_cond_t* condition, pthread_mutex_t* mutex) {
   static RealFunction<int(pthread_cond_t*, pthread_mutex_t*, clockid_t, const timespec*)> real_wait(
       "pthread_cond_clockwait");
@@ -187,7 +187,7 @@ int WaitAsWatchdog(pthread_cond_t* condition,
     const std::lock_guard<std::mutex> lock(registry.mutex);
     watchdog.condition = nullptr;
     if (watchdog.asked == watchdog.looked) {
-      return error;  // ETIMEDOUT: its deadline has passed long ago
+      return error;  // ETIMEDOUT: its deadline passed long ago
     }
     watchdog.looked = watchdog.asked;
   }

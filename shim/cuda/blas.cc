@@ -1,6 +1,6 @@
 // cuBLAS: handles with their modes, and the products and vector calls that training makes. Products
-// become kMatmul records, vector calls kKernel records; results stay as they are, as with every
-// kernel of the virtual device. Calls that are not here refuse by name (generated stubs).
+// become kMatmul records, vector calls kKernel records; result memory is left unchanged, as with
+// every kernel of the virtual device. Calls that are not here refuse by name (generated stubs).
 #include <cstddef>
 
 #pragma GCC visibility push(default)
@@ -24,7 +24,7 @@ cublasStatus_t Multiply(cublasHandle_t handle, const Product& product) {
   if (product.m < 0 || product.n < 0 || product.k < 0 || product.batch < 0) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
-  // Beside the mode are flags.
+  // The value has flags in addition to the mode.
   Product allowed = product;
   allowed.tf32 = product.tf32 || (FromHandle(handle)->math_mode & CUBLAS_TF32_TENSOR_OP_MATH) ==
                                      CUBLAS_TF32_TENSOR_OP_MATH;
@@ -98,7 +98,7 @@ cublasStatus_t cublasGetProperty(libraryPropertyType type, int* value) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-// The program's own workspace is in the allocator's account already; nothing is written to it.
+// The program's own workspace is already counted by the allocator; nothing is written to it.
 cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t handle, void* /*workspace*/, size_t /*bytes*/) {
   return handle == nullptr ? CUBLAS_STATUS_NOT_INITIALIZED : CUBLAS_STATUS_SUCCESS;
 }

@@ -8,7 +8,7 @@
 namespace prism::shim {
 namespace {
 
-// Types and sizes that the calls of one precision share.
+// Types and sizes shared by the calls of one precision.
 Product Shape(const char* name,
               cublasOperation_t transa,
               cublasOperation_t transb,
@@ -40,8 +40,8 @@ using prism::shim::Sized;
 
 extern "C" {
 
-// The products of one type: a single one, many at a stride, many by pointers. `name` is the single
-// one's as users write it; cublas_v2.h makes of it the one that is exported (cublasSgemm_v2).
+// The products of one type: single, strided batched, batched by pointers. `name` is that of the
+// single one as users write it; cublas_v2.h turns it into the exported one (cublasSgemm_v2).
 #define PRISM_GEMMS(name, Scalar, type)                                                            \
   cublasStatus_t name(cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb,   \
                       int m, int n, int k, const Scalar* /*alpha*/, const Scalar* /*A*/,           \

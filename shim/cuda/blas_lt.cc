@@ -1,6 +1,6 @@
 // cuBLASLt: descriptors that keep what a product's record needs, one heuristic result for every
-// question, and the product itself. Our descriptors live inside the library's semi-opaque storage,
-// so those that a program keeps on its own stack (…Init) work as well.
+// query, and the product itself. Our descriptors live inside the library's semi-opaque storage, so
+// those that a program keeps on its stack (…Init) work as well.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -41,7 +41,7 @@ Description* FromOpaque(cublasLtMatmulDesc_t description) {
   return reinterpret_cast<Description*>(description);
 }
 
-// Copies an attribute of a fixed size; sizes that do not fit are errors in the library too.
+// Copies an attribute of a fixed size; sizes that do not match are errors in the library too.
 template <typename Field>
 cublasStatus_t Assign(Field* field, const void* value, size_t bytes) {
   if (value == nullptr || bytes < sizeof(Field)) {
@@ -147,7 +147,7 @@ cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t description) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-// Only the transposes reach the record; the others (epilogue, scales, pointers) are accepted, for
+// Only the transposes are recorded; the others (epilogue, scales, pointers) are accepted, since
 // they change neither shape nor types.
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description,
                                               cublasLtMatmulDescAttributes_t attribute,

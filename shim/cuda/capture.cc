@@ -32,7 +32,7 @@ struct Capture {
 
 struct Captures {
   std::mutex mutex;
-  std::atomic<int> count{0};  // of captures under way: none is the rule, and then no lock is taken
+  std::atomic<int> count{0};  // captures in progress: usually none, and then no lock is taken
   unsigned long long next_id = 1;
   std::vector<std::unique_ptr<Capture>> active;
 };
@@ -128,7 +128,7 @@ void EmitOn(cudaStream_t stream, Record record, const std::function<void()>& eff
   }
 }
 
-// Everything issued must lead to what the first stream would do next.
+// Whether everything issued leads to what the first stream would do next.
 bool AllJoined(const Capture& capture) {
   std::set<GraphStep*> reached;
   Frontier open = capture.streams.at(capture.graph->body->origin);
@@ -293,7 +293,7 @@ bool WaitInCapture(cudaStream_t stream, cudaEvent_t event, bool external, cudaEr
   Capture* const of_event = id == 0 ? nullptr : FindLocked(id);
   Capture* const of_stream = FindLocked(stream);
   if (of_event == nullptr) {
-    // An event of a capture that is over stands for nothing outside of it.
+    // An event of a finished capture means nothing outside of it.
     if (of_stream != nullptr && object->recorded.load(std::memory_order_relaxed)) {
       of_stream->spoiled = true;
       *error = cudaErrorStreamCaptureIsolation;

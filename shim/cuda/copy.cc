@@ -1,4 +1,4 @@
-// The runtime's calls on memory: allocation, copies, memsets, what an address is.
+// The runtime's memory calls: allocation, copies, memsets, attributes of addresses.
 #include <cstdint>
 #include <functional>
 #include <utility>
@@ -31,11 +31,10 @@ Record CopyRecord(void* target, const void* source, size_t bytes) {
 
 namespace {
 
-// Whether the host goes on only once the bytes are there. A copy between two places of the device
-// never waits; an asynchronous one does where the host's memory cannot be reached by the device
-// (CUDA runtime API, "API synchronization behavior"): to pageable memory, and between two places of
-// the host. From pageable memory it waits for no more than the staging. A graph's copies wait for
-// nothing.
+// Whether the host continues only once the bytes have arrived. A copy within the device never
+// waits; an asynchronous one does if the device cannot access the host memory (CUDA runtime API,
+// "API synchronization behavior"): to pageable memory, and from host to host. From pageable memory
+// it waits only for the staging. A graph's copies wait for nothing.
 bool HostWaits(const void* target, const void* source, cudaStream_t stream, bool async) {
   if (!async) {
     return !(IsDevicePointer(target) && IsDevicePointer(source));
@@ -123,7 +122,7 @@ cudaError_t cudaMalloc(void** pointer, size_t bytes) {
   return *pointer == nullptr ? Return(cudaErrorMemoryAllocation) : cudaSuccess;
 }
 
-// cudaFree(nullptr) is the usual way to make the context.
+// cudaFree(nullptr) is the usual way to create the context.
 cudaError_t cudaFree(void* pointer) {
   prism::shim::EnsureContext();
   if (const cudaError_t error = prism::shim::CheckUnsafeCall(); error != cudaSuccess) {
@@ -138,8 +137,8 @@ cudaError_t cudaMallocAsync(void** pointer, size_t bytes, cudaStream_t stream) {
   return cudaMallocFromPoolAsync(pointer, bytes, nullptr, stream);
 }
 
-// Allowed under capture, where allocation and release are nodes of the graph: its launches find the
-// memory that the capture took.
+// Allowed under capture, where allocation and release are nodes of the graph: its launches use the
+// memory that the capture allocated.
 cudaError_t cudaMallocFromPoolAsync(void** pointer,
                                     size_t bytes,
                                     cudaMemPool_t pool,
@@ -259,7 +258,7 @@ cudaError_t cudaMemcpy2DAsync(void* target,
   if (width * height == 0) {
     return cudaSuccess;
   }
-  // One transfer on the device, row by row here.
+  // One transfer on the device; done row by row here.
   const bool waits = prism::shim::HostWaits(target, source, stream, true);
   const auto copy_rows = [=] {
     if (waits) {

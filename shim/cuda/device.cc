@@ -186,7 +186,7 @@ int OtherAttribute(int attribute, const cudaDeviceProp& prop) {
     case cudaDevAttrTextureAlignment:
       return static_cast<int>(prop.textureAlignment);
     case cudaDevAttrClockRate:
-      return 1'980'000;  // kHz, boost clock of the H100 datasheet; nothing is timed by it
+      return 1'980'000;  // kHz, boost clock of the H100 datasheet; not used for timing
     case cudaDevAttrMemoryClockRate:
       return 2'619'000;  // kHz, HBM3 of the H100
     case cudaDevAttrGpuOverlap:
@@ -210,8 +210,8 @@ int DeviceAttribute(int attribute, int device) {
       return prop.*entry.field;
     }
   }
-  // Virtual memory management (CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED): the
-  // driver's number alone.
+  // Virtual memory management (CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED): only the
+  // driver has a number for it.
   constexpr int kVirtualMemoryAttribute = 102;
   return attribute == kVirtualMemoryAttribute ? 1 : OtherAttribute(attribute, prop);
 }

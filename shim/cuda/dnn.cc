@@ -1,8 +1,8 @@
 // cuDNN: handles, and the graph API that attention is built with. A descriptor is a store of
-// attributes: what was set is what is got. The few answers that a library with one engine and no
-// knobs gives are added. Executing a plan emits one kKernel record; what it computes and with which
-// shapes is in the framework op it belongs to, or in the graph (dnn_operation.h). Of the older
-// calls per layer, recurrent networks are in dnn_rnn.cc, others in library_calls.txt.
+// attributes: reading returns what was set, plus the few answers that a library with one engine and
+// no knobs would give. Executing a plan emits one kKernel record; what it computes and with which
+// shapes is known from the framework op it belongs to, or from the graph (dnn_operation.h). Of the
+// older per-layer calls, recurrent networks are in dnn_rnn.cc, others in library_calls.txt.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -60,7 +60,7 @@ struct Answer {
 
 Answer OwnAnswer(cudnnBackendAttributeName_t name) {
   switch (name) {
-    case CUDNN_ATTR_ENGINEHEUR_RESULTS:  // one configuration, the caller's descriptor stands for it
+    case CUDNN_ATTR_ENGINEHEUR_RESULTS:  // one configuration: the caller's descriptor
     case CUDNN_ATTR_ENGINECFG_ENGINE:    // of one engine
       return {1, false};
     case CUDNN_ATTR_ENGINE_GLOBAL_INDEX:
@@ -79,8 +79,8 @@ void HandContextOn(const Descriptor& source, Descriptor* target) {
   target->replaces_framework_op = source.replaces_framework_op;
 }
 
-// Where a finished descriptor's context comes from: its operation graph, or the descriptor that
-// hands it on.
+// Finds a finished descriptor's context: from its operation graph, or from the descriptor that
+// passes it on.
 void FindContext(Descriptor* descriptor) {
   if (descriptor->type == CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR) {
     if (const auto operation = FindOperation(*descriptor)) {
@@ -97,7 +97,7 @@ void FindContext(Descriptor* descriptor) {
   }
 }
 
-// The caller's descriptors stand for the results of heuristics and for a configuration's engine.
+// The caller's descriptors represent the results of heuristics and a configuration's engine.
 void HandContextOnToAll(const Descriptor& source, void* elements, int64_t count) {
   auto* const* const targets = static_cast<Descriptor* const*>(elements);
   for (int64_t i = 0; i < count; ++i) {

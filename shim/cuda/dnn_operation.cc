@@ -26,7 +26,7 @@ graph::DataType DataTypeOf(int32_t type) {
   }
 }
 
-// The tensor that an operation names; without dimensions where it names none.
+// The tensor that an operation names; without dimensions if it names none.
 DnnTensor TensorOf(const DnnDescriptor& operation, cudnnBackendAttributeName_t name) {
   const auto tensors = operation.Descriptors(name);
   if (tensors.empty() || tensors[0] == nullptr) {
@@ -59,7 +59,7 @@ std::optional<DnnOperation> FromProducts(const std::vector<const DnnDescriptor*>
     return DnnOperation{"cudnn::scaled_dot_product_attention",
                         {q, k, TensorOf(*products[1], CUDNN_ATTR_OPERATION_MATMUL_BDESC)}};
   }
-  // The gradient has the queries' length and the values' head dimension, so that of the output.
+  // The gradient has the queries' length and the values' head dimension, as the output does.
   DnnTensor gradient = q;
   return DnnOperation{"cudnn::scaled_dot_product_attention_backward", {gradient, q, k, k}};
 }

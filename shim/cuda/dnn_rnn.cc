@@ -1,8 +1,8 @@
-// cuDNN's recurrent networks: layouts of weights as the program asks for them, and for each pass
-// the matrix products that it comes to.
+// cuDNN's recurrent networks: weight layouts as the program queries them, and the matrix products
+// of each pass.
 //
-// Memory that the library wants for a pass is its own secret. What a backward pass cannot do
-// without is taken: gates, cell state and output of each step (counted as
+// How much memory the library needs for a pass is not documented. The minimum that a backward pass
+// needs is assumed: gates, cell state and output of each step (counted as
 // library_workspace_assumed).
 #include <cstdint>
 #include <iterator>
@@ -29,7 +29,7 @@ cudaStream_t StreamOf(cudnnHandle_t handle) {
   return stream;
 }
 
-// As [1, rows, columns], where the space begins; nothing of what is not there.
+// Describes the weights as [1, rows, columns] at their offset; empty if there are none.
 void Tell(const Weights& weights,
           cudnnDataType_t type,
           const void* space,

@@ -1,5 +1,5 @@
-// The driver API as far as libtorch, NVRTC and Triton ask for it: start, devices, contexts and the
-// look-up of functions by name. Memory is in driver_memory.cc, modules in driver_module.cc.
+// The part of the driver API that libtorch, NVRTC and Triton use: initialisation, devices, contexts
+// and look-up of functions by name. Memory is in driver_memory.cc, modules in driver_module.cc.
 #include <dlfcn.h>
 #include <sys/auxv.h>
 
@@ -21,7 +21,7 @@
 namespace prism::shim {
 namespace {
 
-// One context object a device, as primary contexts are.
+// One context object per device, like primary contexts.
 constexpr int kMaxDevices = 64;
 char contexts[kMaxDevices];
 
@@ -33,8 +33,8 @@ bool IsDevice(int device) {
   return device >= 0 && device < SessionConfig().device.device_count && device < kMaxDevices;
 }
 
-// The devices that were current when this thread pushed other contexts. Plain values: threads end
-// at odd times.
+// The devices that were current when this thread pushed other contexts. Plain values: threads may
+// end at any time.
 constexpr int kMaxPushed = 64;
 thread_local int pushed[kMaxPushed];
 thread_local int pushed_count = 0;
@@ -52,7 +52,7 @@ int TakePushed() {
   return pushed_count == 0 ? -1 : pushed[--pushed_count];
 }
 
-// Calls of which a newer version takes other arguments, and since when (cudaTypedefs.h).
+// Calls whose newer version takes different arguments, and since when (cudaTypedefs.h).
 struct NewerCall {
   std::string_view name;
   int since;
@@ -79,7 +79,7 @@ int DeviceOf(CUcontext context) {
 
 }  // namespace
 
-// Every exported name, stubs that refuse included, is in this library.
+// Every exported name, including stubs that refuse, is in this library.
 void* FindOwnFunction(const char* name) {
   static void* const self = [] {
     Dl_info info = {};
@@ -89,7 +89,7 @@ void* FindOwnFunction(const char* name) {
   return self == nullptr ? nullptr : dlsym(self, name);
 }
 
-// Names come without the suffix of their version.
+// Names are passed without their version suffix.
 void* FindDriverFunction(const char* name, int version) {
   if (IsOlderThanNewest(name, version)) {
     return FindOwnFunction(name);
@@ -131,14 +131,15 @@ CUresult cuGetProcAddress(const char* name,
   return *function == nullptr ? CUDA_ERROR_NOT_FOUND : CUDA_SUCCESS;
 }
 
-// As it was before it had a status.
+// The older form, without a status.
 #undef cuGetProcAddress
 CUresult cuGetProcAddress(const char* name, void** function, int version, cuuint64_t flags) {
   return cuGetProcAddress_v2(name, function, version, flags, nullptr);
 }
 
-// NVRTC asks for private tables. Success with an empty one makes it crash; an error makes it go on
-// without. A program that asks itself has the runtime in it (static_runtime.cc), with no symbols.
+// NVRTC asks for private tables. Returning an empty one makes it crash; on an error it continues
+// without. A program that asks directly has the runtime linked in (static_runtime.cc), without
+// symbols.
 CUresult cuGetExportTable(const void** table, const CUuuid* /*id*/) {
   Dl_info caller = {};
   Dl_info program = {};
@@ -245,8 +246,8 @@ CUresult cuCtxPushCurrent(CUcontext context) {
                                                                    : result;
 }
 
-// What was current before the context below the top was pushed is current again. A thread's first
-// context lies under all and stays.
+// The context that was current before the popped one was pushed is current again. A thread's first
+// context is at the bottom and stays.
 CUresult cuCtxPopCurrent(CUcontext* context) {
   if (context != nullptr) {
     cuCtxGetCurrent(context);
@@ -289,7 +290,7 @@ CUresult cuStreamGetCtx(CUstream /*stream*/, CUcontext* context) {
   return cuCtxGetCurrent(context);
 }
 
-// No stream is of a green context.
+// No stream belongs to a green context.
 CUresult cuStreamGetCtx_v2(CUstream stream, CUcontext* context, CUgreenCtx* green) {
   if (green != nullptr) {
     *green = nullptr;

@@ -1,4 +1,4 @@
-// The driver's virtual memory calls (expandable segments) and what else of its memory calls is in
+// The driver's virtual memory calls (expandable segments) and its other memory calls that are in
 // use. Capacity belongs to the physical handle and returns once handle and mappings are gone.
 #include <cstdint>
 #include <map>

@@ -1,5 +1,5 @@
-// Modules and launches through the driver, as NVRTC's and Triton's kernels come: a module is taken
-// as it is, its kernels are known by the names asked for.
+// Modules and launches through the driver, as used by NVRTC's and Triton's kernels: a module is
+// accepted as it is, its kernels are known by the requested names.
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
@@ -8,7 +8,7 @@
 
 namespace {
 
-// What a module handle points to; nothing looks into it.
+// What a module handle points to; never read.
 char module_object = 0;
 
 CUresult LaunchDriver(CUfunction function, const prism::shim::LaunchShape& shape) {
@@ -125,7 +125,7 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks,
   return CUDA_SUCCESS;
 }
 
-// Descriptors of tensor memory accesses are read by kernels alone.
+// Descriptors of tensor memory accesses are read only by kernels.
 CUresult cuTensorMapEncodeTiled(CUtensorMap* map,
                                 CUtensorMapDataType /*type*/,
                                 cuuint32_t /*rank*/,

@@ -1,5 +1,5 @@
-// Events: a dense id each. Whether and when one is reached is the worker's to say; in recording
-// everything is reached at once.
+// Events, each with a dense id. Whether and when one is reached is decided by the worker; while
+// recording every event is reached at once.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -40,15 +40,15 @@ bool WasRecorded(cudaEvent_t event) {
   return Object(event)->recorded.load(std::memory_order_relaxed);
 }
 
-// The error of a call that asks for an event: one of a capture has no state, and asking at all may
-// be forbidden while a capture is under way.
+// The error of a call that asks for an event: an event of a capture has no state, and querying may
+// be forbidden while a capture is in progress.
 cudaError_t CheckEvent(cudaEvent_t event) {
   return Object(event)->capture.load(std::memory_order_relaxed) != 0
              ? Return(cudaErrorCapturedEvent)
              : CheckUnsafeCall();
 }
 
-// libtorch's allocators and c10d's watchdog ask in passing; a program of its own accord.
+// libtorch's allocators and c10d's watchdog query in passing; a program does so deliberately.
 bool IsPassingCaller(const void* caller) {
   Dl_info info = {};
   if (dladdr(caller, &info) == 0 || info.dli_fname == nullptr) {
@@ -58,11 +58,11 @@ bool IsPassingCaller(const void* caller) {
   return library.ends_with("/libc10_cuda.so") || library.ends_with("/libtorch_cuda.so");
 }
 
-// While recording every event is over when it is asked for: a loop until it is takes no time there,
-// and in the replay.
+// While recording every queried event is complete: a loop that polls for it takes no time then, nor
+// in the replay.
 void CountQuery(const void* caller) {
-  // Looking a library up takes microseconds, and allocators ask at every block: places that are
-  // known are kept.
+  // Looking up a library takes microseconds, and allocators query at every block: known callers are
+  // cached.
   thread_local std::array<const void*, 8> passing = {};
   thread_local size_t known = 0;
   if (SessionMode() != channel::Mode::kRecord ||
@@ -190,8 +190,9 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEve
   if (reply.status == 1) {
     return Return(cudaErrorNotReady);
   }
-  // Before the iterations that are replayed no time passes between events. A device tells two of
-  // them apart by its resolution at least ("around 0.5 microseconds"), and programs divide by it.
+  // Before the iterations that are replayed no time passes between events. On a device two of them
+  // differ by at least its resolution ("around 0.5 microseconds"), and programs divide by the
+  // difference.
   constexpr int64_t kResolutionNs = 500;
   const int64_t elapsed = reply.value_ns == 0 && start != end ? kResolutionNs : reply.value_ns;
   *milliseconds = static_cast<float>(static_cast<double>(elapsed) * 1e-6);

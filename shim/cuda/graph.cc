@@ -1,7 +1,7 @@
-// Graphs made by capture (capture.h): instantiation, launch, update, and what a program may ask
-// about one. A launch issues every step on the stream of the launch, and on streams of its own for
-// those that had joined the capture. The host pays for a launch once: the steps after the first
-// cost it nothing (Record::flags). Graphs built node by node refuse by name (generated stubs).
+// Graphs created by capture (capture.h): instantiation, launch, update and queries. A launch issues
+// every step on the stream of the launch, and on its own streams for those that had joined the
+// capture. The host pays for a launch once: the steps after the first cost it nothing
+// (Record::flags). Graphs built node by node refuse by name (generated stubs).
 #include "shim/cuda/graph.h"
 
 #include <cstdio>
@@ -37,7 +37,7 @@ cudaGraphNode_t ToHandle(GraphStep* step) {
   return reinterpret_cast<cudaGraphNode_t>(step);
 }
 
-// Streams and events of a launch are the executable's own, made where the body needs more.
+// Streams and events of a launch belong to the executable and are created if the body needs more.
 void TakeBody(GraphExec* exec, std::shared_ptr<GraphBody> body) {
   exec->body = std::move(body);
   for (const auto& [captured, unused] : exec->body->streams) {
@@ -91,7 +91,7 @@ void RunSteps(const GraphExec& exec, cudaStream_t target) {
   SetThreadContext(context);
 }
 
-// Fills as many handles as there is room for; the rest is null, as the runtime does.
+// Fills as many handles as there is room for; the rest is null, as in the runtime.
 cudaError_t ListNodes(const std::vector<GraphStep*>& nodes,
                       cudaGraphNode_t* handles,
                       size_t* count) {

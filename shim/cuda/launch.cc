@@ -54,7 +54,7 @@ uint32_t DefineName(const char* mangled_name) {
   return id;
 }
 
-// 0 when nothing of that address was registered.
+// 0 if nothing was registered at that address.
 uint32_t KernelName(const void* function) {
   Kernels& kernels = Get();
   const std::lock_guard<std::mutex> lock(kernels.mutex);
@@ -126,7 +126,7 @@ using prism::shim::Return;
 extern "C" {
 
 void** __cudaRegisterFatBinary(void* binary) {
-  // Nothing looks into the handle; it has to differ from nullptr only.
+  // The handle is never read; it only has to differ from nullptr.
   return static_cast<void**>(binary);
 }
 
@@ -235,8 +235,8 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config,
 }
 
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* /*function*/) {
-  // What a small kernel has: enough registers for full occupancy, no static shared memory. Kernels
-  // size their grids by these; none of them may be zero.
+  // The attributes of a small kernel: enough registers for full occupancy, no static shared memory.
+  // Kernels size their grids by these; none of them may be zero.
   const auto& profile = prism::shim::SessionConfig().device;
   *attributes = {};
   attributes->maxThreadsPerBlock = 1024;

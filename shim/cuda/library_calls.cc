@@ -1,7 +1,7 @@
-// Calls of cuFFT, cuSOLVER, cuSPARSE and those of cuBLAS and cuDNN in which nothing but handle and
-// stream matters: library_calls.txt says what each does, library_call.S hands them on. Results in
-// device memory stay as they are, as with every kernel; a factorisation's status there reads as
-// zero, success.
+// Calls of cuFFT, cuSOLVER, cuSPARSE and those of cuBLAS and cuDNN in which only handle and stream
+// matter: library_calls.txt says what each does, library_call.S forwards them. Results in device
+// memory are left unchanged, as with every kernel; a factorisation's status there reads as zero,
+// success.
 #include <cstdint>
 #include <cstring>
 #include <mutex>
@@ -24,7 +24,7 @@ struct Object {
   cudaStream_t stream = nullptr;
 };
 
-// Plans that are known by a number; an ended one leaves its place empty.
+// Plans identified by a number; a destroyed one leaves its place empty.
 struct Plans {
   std::mutex mutex;
   std::vector<Object> objects;
@@ -45,7 +45,7 @@ class Arguments {
     return index < kInRegisters ? registers_[index] : stack_[index - kInRegisters];
   }
 
-  // Stores where the argument points to; nowhere if it is null, or is none.
+  // Stores where the argument points to; does nothing if it is null or absent.
   template <typename Value>
   void Store(uint8_t index, Value value) const {
     if (index != kNoArgument && (*this)[index] != 0) {

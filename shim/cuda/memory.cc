@@ -1,6 +1,6 @@
 // Invariant: device bytes that are not valid hold zero. So a copy from device memory is a plain
-// copy, whatever part of it was ever written, and validity is needed only to count and to answer
-// the NCCL stand-in.
+// copy, whichever parts of it were written, and validity is needed only to count and to answer the
+// NCCL replacement.
 #include "shim/cuda/memory.h"
 
 #include <sys/mman.h>
@@ -29,7 +29,7 @@ namespace {
 using channel::RecordKind;
 
 // Address space of each half, 4 TiB: an expandable segment reserves 9/8 of the device per pool and
-// stream. Nothing is backed before it is touched.
+// stream. Nothing is backed by memory before it is touched.
 constexpr size_t kHalfBytes = size_t{1} << 42;
 constexpr size_t kPageBytes = 4096;
 
@@ -52,14 +52,14 @@ struct Memory {
   int64_t used_bytes = 0;
 };
 
-// Never destroyed: threads of the program free memory until the very end.
+// Never destroyed: threads of the program free memory until the process ends.
 Memory& Get() {
   alignas(Memory) static std::byte storage[sizeof(Memory)];
   static Memory* const memory = new (storage) Memory();
   return *memory;
 }
 
-// What the observer knows of a value that is about to be read (prism_shim_answer_read).
+// What the observer knows about a value that is about to be read (prism_shim_answer_read).
 struct Answer {
   size_t bytes = 0;  // 0: nothing
   std::byte value[8] = {};
@@ -67,7 +67,7 @@ struct Answer {
 
 thread_local Answer answer;
 
-// In place of bytes that nobody wrote, where the observer knows them.
+// Used instead of bytes that nobody wrote, if the observer knows them.
 bool TakeAnswer(void* target, size_t bytes) {
   if (bytes == 0 || answer.bytes != bytes) {
     return false;
@@ -102,7 +102,7 @@ bool InDevice(const Memory& memory, uintptr_t address) {
   return memory.allocations.Contains(address) || memory.reservations.Contains(address);
 }
 
-// Keeps the invariant: whole pages go back to the system, edges are overwritten.
+// Keeps the invariant: whole pages are returned to the system, edges are overwritten.
 void ZeroDevice(uintptr_t address, size_t bytes) {
   const uintptr_t first_page = RoundUp(address, kPageBytes);
   const uintptr_t last_page = (address + bytes) / kPageBytes * kPageBytes;
@@ -121,7 +121,8 @@ void InvalidateLocked(Memory& memory, uintptr_t address, size_t bytes) {
   }
 }
 
-// One account serves all devices, since a rank has one: a second one would have memory of its own.
+// One account serves all devices, since a rank has one device: a second one would have its own
+// memory.
 bool TakeLocked(Memory& memory, int64_t bytes) {
   static const int first_device = CurrentDevice();
   if (CurrentDevice() != first_device) {
@@ -264,8 +265,7 @@ void CopyBytes(void* target, const void* source, size_t bytes) {
     Count("large_copies_only_marked");
     return;
   }
-  // Overlapping ranges: the plain move of everything is right, as bytes that are not valid are
-  // zero.
+  // Overlapping ranges: simply moving everything is right, since bytes that are not valid are zero.
   const bool overlaps =
       Address(target) < Address(source) + bytes && Address(source) < Address(target) + bytes;
   if (overlaps) {

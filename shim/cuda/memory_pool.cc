@@ -1,8 +1,8 @@
-// Memory pools (cudaMallocAsync): small blocks carved out of chunks that a pool takes from the
-// device and gives back when they are empty and it holds more than its release threshold. A pool
-// grows by kChunkBytes, as the driver's do, or by what an allocation needs; a real one gives back
-// at the next synchronisation, this one at once. Streams do not matter: nothing runs on them, so
-// memory that was freed is free.
+// Memory pools (cudaMallocAsync): small blocks allocated from chunks that a pool takes from the
+// device and releases when they are empty and it holds more than its release threshold. A pool
+// grows by kChunkBytes, as the driver's do, or by what an allocation needs; a real one releases at
+// the next synchronisation, this one immediately. Streams do not matter: nothing runs on them, so
+// freed memory is free.
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
@@ -21,7 +21,7 @@ namespace prism::shim {
 namespace {
 
 constexpr size_t kBlockBytes = 512;
-constexpr size_t kChunkBytes = size_t{32} << 20;  // assumed: what pools report grows in these steps
+constexpr size_t kChunkBytes = size_t{32} << 20;  // assumed: pool sizes grow in these steps
 
 struct Chunk {
   size_t bytes = 0;
@@ -61,7 +61,7 @@ struct Pools {
   std::map<uintptr_t, Block> blocks;
 };
 
-// Never destroyed: threads of the program free memory until the very end.
+// Never destroyed: threads of the program free memory until the process ends.
 Pools& Get() {
   alignas(Pools) static std::byte storage[sizeof(Pools)];
   static Pools* const pools = new (storage) Pools();
@@ -76,7 +76,7 @@ bool IsEmpty(const Chunk& chunk) {
   return chunk.free.size() == 1 && chunk.free.begin()->second == chunk.bytes;
 }
 
-// Gives empty chunks back while the pool holds more than `bytes`.
+// Releases empty chunks while the pool holds more than `bytes`.
 void Release(Pool* pool, uint64_t bytes) {
   for (auto at = pool->chunks.begin(); at != pool->chunks.end() && pool->reserved.now > bytes;) {
     if (!IsEmpty(at->second)) {
@@ -126,7 +126,7 @@ bool Grow(Pool* pool, size_t bytes) {
   return true;
 }
 
-// Joins the block with the free ones on either side.
+// Merges the block with the free ones on either side.
 void PutBack(Chunk* chunk, uintptr_t address, size_t bytes) {
   auto place = chunk->free.emplace(address, bytes).first;
   if (const auto after = std::next(place);
@@ -143,7 +143,7 @@ void PutBack(Chunk* chunk, uintptr_t address, size_t bytes) {
   }
 }
 
-// Where the pool keeps an attribute; nullptr where it is of the other kind.
+// Where the pool keeps an attribute; nullptr if it is of the other kind.
 int* Switch(Pool* pool, cudaMemPoolAttr attribute) {
   switch (attribute) {
     case cudaMemPoolReuseFollowEventDependencies:
@@ -237,7 +237,7 @@ cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps* prope
   return made == nullptr ? Return(cudaErrorMemoryAllocation) : cudaSuccess;
 }
 
-// What was allocated from it stays until it is freed, and the empty pool with it.
+// What was allocated from the pool stays until it is freed, and so does the then empty pool.
 cudaError_t cudaMemPoolDestroy(cudaMemPool_t handle) {
   Pool* const pool = FromHandle(handle);
   if (handle == nullptr || pool == &Get().of_device) {
@@ -262,7 +262,7 @@ cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t handle, cudaMemPoolAttr attrib
   return cudaSuccess;
 }
 
-// High-water marks can be reset to what is held now; what is held cannot be set.
+// High-water marks can be reset to the current values; the current values cannot be set.
 cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t handle, cudaMemPoolAttr attribute, void* value) {
   Pool* const pool = FromHandle(handle);
   const std::lock_guard<std::mutex> lock(Get().mutex);

@@ -1,8 +1,9 @@
-// NVML as far as frameworks ask it about the devices of their node: how many there are, which is
-// which, how full they are. How they are wired up is refused by name: the profile does not say, and
-// who asks (symmetric memory, which maps the memory of peers) finds no peers here.
+// The part of NVML with which frameworks query the devices of their node: how many there are, which
+// is which, how full they are. Queries of how they are connected are refused by name: the profile
+// does not say, and those that ask (symmetric memory, which maps the memory of peers) find no peers
+// here.
 //
-// Its header comes with the driver, not with the wheels, so what is used of it is spelled out.
+// Its header comes with the driver, not with the wheels, so the declarations used are written out.
 #include <unistd.h>
 
 #include <cstdint>
@@ -24,7 +25,7 @@ enum nvmlReturn_t {
   NVML_ERROR_INSUFFICIENT_SIZE = 7,
 };
 
-using nvmlDevice_t = const char*;  // ordinal of the device behind kDevices
+using nvmlDevice_t = const char*;  // ordinal of the device, as an offset from kDevices
 
 struct nvmlProcessInfo_v1_t {
   unsigned int pid;
@@ -152,7 +153,7 @@ nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t /*device*/, char* name, unsigned int
   return written < static_cast<int>(length) ? NVML_SUCCESS : NVML_ERROR_INSUFFICIENT_SIZE;
 }
 
-// Of all devices the process knows its own one alone; the others are as full, by symmetry.
+// The process knows only its own device; the others are equally full, by symmetry.
 nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t /*device*/, nvmlMemory_t* memory) {
   const prism::shim::DeviceUsage usage = prism::shim::QueryDeviceUsage();
   memory->total = static_cast<unsigned long long>(usage.total_bytes);
@@ -182,8 +183,9 @@ nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t a, nvmlDevice_t b, int /*which*
   return NVML_SUCCESS;
 }
 
-// No fabric beyond the node (all zeros: NVML_GPU_FABRIC_STATE_NOT_SUPPORTED), as the driver's
-// attribute for handles of one says. The version in front holds the size of what is asked for.
+// No fabric beyond the node (all zeros: NVML_GPU_FABRIC_STATE_NOT_SUPPORTED), in agreement with the
+// driver's attribute for fabric handles. The leading version field holds the size of the requested
+// struct.
 nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t /*device*/, unsigned int* info) {
   constexpr unsigned int kSizeMask = 0xFFFFFF;
   const unsigned int bytes = *info & kSizeMask;

@@ -1,5 +1,5 @@
-// CUPTI as far as a profiler needs it to say why it shows no kernels: subscribing is refused by
-// name (generated stub), its error has a name.
+// The part of CUPTI with which a profiler can say why it shows no kernels: subscribing is refused
+// by name (generated stub), its error has a name.
 #include <cupti_result.h>
 
 extern "C" {

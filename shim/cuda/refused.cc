@@ -1,9 +1,9 @@
-// Where the generated stubs of names that are not implemented end up (generate_stubs.py).
+// The functions that the generated stubs of unimplemented names call (generate_stubs.py).
 #include "shim/session.h"
 
 extern "C" {
 
-// `code` is the library's own "not supported"; it comes back in a register that serves every
+// `code` is the library's own "not supported"; it is returned in a register that serves every
 // integer and pointer return type.
 long prism_shim_refuse(const char* name, long code);
 const char* prism_shim_refuse_text(const char* name, long code);
@@ -13,7 +13,7 @@ long prism_shim_refuse(const char* name, long code) {
   return code;
 }
 
-// Stands in for functions that explain an error code in words.
+// Replaces functions that return the text of an error code.
 const char* prism_shim_refuse_text(const char* name, long /*code*/) {
   prism::shim::Refuse(name);
   return "not supported by the virtual device";

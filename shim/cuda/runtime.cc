@@ -1,4 +1,4 @@
-// Errors, versions and start of the CUDA runtime.
+// Errors, versions and initialisation of the CUDA runtime.
 #include <cstddef>
 
 #include <cuda.h>
@@ -22,7 +22,7 @@ struct ErrorText {
   const char* text;
 };
 
-// The texts of the real runtime for what this device can return; programs match on them.
+// The texts of the real runtime for the errors that this device can return; programs match on them.
 constexpr ErrorText kErrorTexts[] = {
     {cudaSuccess, "cudaSuccess", "no error"},
     {cudaErrorInvalidValue, "cudaErrorInvalidValue", "invalid argument"},
@@ -123,7 +123,7 @@ const char* cudaGetErrorString(cudaError_t error) {
   return found == nullptr ? "unrecognized error code" : found->text;
 }
 
-// The driver numbers the errors that both have the same way.
+// The driver uses the same numbers for the errors that both have.
 CUresult cuGetErrorString(CUresult error, const char** text) {
   *text = cudaGetErrorString(static_cast<cudaError_t>(error));
   return CUDA_SUCCESS;
@@ -145,7 +145,7 @@ cudaError_t cudaDriverGetVersion(int* version) {
 }
 
 cudaError_t cudaGetDeviceCount(int* count) {
-  // What a program asks first, and where libtorch, if it uses it, is there for sure.
+  // The first call of a program, by which libtorch, if the program uses it, is certainly loaded.
   prism::shim::LoadObserver();
   *count = SessionConfig().device.device_count;
   return cudaSuccess;

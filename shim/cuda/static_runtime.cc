@@ -1,7 +1,7 @@
-// Programs that hold the CUDA runtime, cuBLAS or NCCL themselves: nvcc links the runtime statically
-// unless told otherwise. A preloaded library cannot stand in for functions inside of the program,
-// so each of them that the program's symbol table names is made to jump to ours, before any of the
-// program's own code runs. A stripped program has no such table (cuGetExportTable in driver.cc).
+// Programs with the CUDA runtime, cuBLAS or NCCL linked in: nvcc links the runtime statically by
+// default. A preloaded library cannot replace functions inside the program, so each of them that is
+// in the program's symbol table is patched to jump to ours, before any of the program's own code
+// runs. A stripped program has no such table (cuGetExportTable in driver.cc).
 #include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>
@@ -20,12 +20,12 @@
 namespace prism::shim {
 namespace {
 
-// jmp *0(%rip), and the address behind it.
+// jmp *0(%rip), followed by the address.
 constexpr unsigned char kJump[] = {0xff, 0x25, 0, 0, 0, 0};
 constexpr size_t kJumpBytes = sizeof(kJump) + sizeof(void*);
-constexpr uintptr_t kFunctionAlignment = 16;  // what lies between short functions is no code
+constexpr uintptr_t kFunctionAlignment = 16;  // the bytes between short functions are not code
 
-// The program's file, mapped while it is read.
+// The program's file, mapped for reading.
 class ProgramFile {
  public:
   ProgramFile() {
@@ -48,7 +48,7 @@ class ProgramFile {
   ProgramFile(const ProgramFile&) = delete;
   ProgramFile& operator=(const ProgramFile&) = delete;
 
-  // `count` objects at an offset; empty where the file does not hold them.
+  // `count` objects at an offset; empty if the file does not contain them.
   template <typename Object>
   [[nodiscard]] std::span<const Object> At(size_t offset, size_t count) const {
     if (data_ == nullptr || offset > bytes_ || count > (bytes_ - offset) / sizeof(Object) ||
@@ -72,7 +72,7 @@ bool IsOfCuda(const char* name) {
   return false;
 }
 
-// Writable while the jump is written. False where the system forbids it.
+// Makes the function writable while the jump is written. False if the system forbids it.
 bool WriteJump(uintptr_t function, void* target) {
   const auto page_bytes = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const uintptr_t begin = function / page_bytes * page_bytes;
@@ -85,7 +85,7 @@ bool WriteJump(uintptr_t function, void* target) {
   return mprotect(reinterpret_cast<void*>(begin), bytes, PROT_READ | PROT_EXEC) == 0;
 }
 
-// What the program's addresses are relative to: it is the first object in the list.
+// The base of the program's addresses: it is the first object in the list.
 uintptr_t ProgramBase() {
   uintptr_t base = 0;
   dl_iterate_phdr(

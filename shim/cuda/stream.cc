@@ -21,7 +21,7 @@ using channel::SyncKind;
 constexpr int kLeastPriority = 0;
 constexpr int kGreatestPriority = -5;  // of the real runtime since compute capability 7.0
 
-// Records have 16 bits for it, and 0 is the default stream. 0 where all are taken.
+// Records have 16 bits for it, and 0 is the default stream. Returns 0 if all are taken.
 uint16_t NewIndex() {
   static std::atomic<uint32_t> next{1};
   const uint32_t index = next.fetch_add(1);
@@ -172,8 +172,8 @@ cudaError_t cudaDeviceSynchronize() {
   return cudaSuccess;
 }
 
-// Programs ask until a stream is done, so a query waits for it: the answer is true in virtual time,
-// and the loop takes the same time while it is recorded, replayed and emulated.
+// Programs poll until a stream is done, so a query waits for it: the answer is correct in virtual
+// time, and the loop takes the same time when recorded, replayed and emulated.
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   if (const cudaError_t error = prism::shim::CheckWait(stream); error != cudaSuccess) {
     return error;
@@ -183,7 +183,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
   return cudaSuccess;
 }
 
-// Host functions run at their issue: no kernel computes anything that they could wait for.
+// Host functions run when they are issued: no kernel computes anything that they could wait for.
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
   if (prism::shim::Keep(stream, cudaGraphNodeTypeHost,
                         [=](const prism::shim::GraphRun& /*run*/) { function(data); })) {

@@ -11,7 +11,7 @@
 #include "shim/device/reduction_logic.h"
 #include "shim/device/relaxed_capture.h"
 
-// The fat binary of reduction_kernels.cu, by reduction_image.S.
+// The fat binary of reduction_kernels.cu, included by reduction_image.S.
 extern "C" const unsigned char prism_reduction_image[];
 
 namespace prism::shim {
@@ -55,7 +55,7 @@ class DeviceReduction {
     return loaded_;
   }
 
-  // Room for contributions and the result. A device that has refused once is not asked again.
+  // Room for contributions and the result. A device that has failed once is not tried again.
   bool Prepare(size_t bytes) {
     if (!usable_ || !(loaded_ || Load())) {
       return false;

@@ -18,7 +18,7 @@ const char* LoadDriver(const char* library, Driver* driver) {
   if (opened == nullptr) {
     return library;
   }
-  // The names of the versions that cuda.h means.
+  // The names of the versions that cuda.h maps to.
   const char* missing = nullptr;
   const auto find = [&](const char* name, auto* function) {
     if (missing == nullptr && !Find(opened, name, function)) {

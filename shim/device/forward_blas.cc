@@ -1,10 +1,10 @@
-// cuBLAS and cuBLASLt: products and vector calls with their shapes, on the stream that the
-// program's handle was given.
+// cuBLAS and cuBLASLt: products and vector calls with their shapes, on the stream set in the
+// program's handle.
 #include "shim/device/forward.h"
 
 namespace prism::shim {
 
-// The header has a second function of each name for C++.
+// The header also has a C++ overload of each name.
 using GemmEx = cublasStatus_t(cublasHandle_t handle,
                               cublasOperation_t transa,
                               cublasOperation_t transb,
@@ -125,7 +125,8 @@ PRISM_CALL(cublasLtMatrixLayoutInit_internal);
 namespace prism::shim {
 namespace {
 
-// A descriptor in memory of the program's own has no end: the next one there takes over its twin.
+// A descriptor in the program's own memory is never destroyed: the next one there takes over its
+// twin.
 template <typename Descriptor>
 Descriptor TwinInPlace(Descriptor real) {
   auto* twin = static_cast<Descriptor>(FindTwin(real));

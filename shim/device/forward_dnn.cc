@@ -1,4 +1,5 @@
-// cuDNN: handles and the descriptors of its graph API, of which an execution's record is made.
+// cuDNN: handles and the descriptors of its graph API, from which the record of an execution is
+// made.
 #include <vector>
 
 #include "shim/device/forward.h"
@@ -94,7 +95,7 @@ cudnnStatus_t SetAttribute(cudnnBackendDescriptor_t descriptor,
   return PRISM_REAL(cudnnBackendSetAttribute)(descriptor, name, type, count, elements);
 }
 
-// The results of heuristics take over what their graph is known as.
+// The results of heuristics inherit the identity of their graph.
 cudnnStatus_t GetAttribute(cudnnBackendDescriptor_t const descriptor,
                            cudnnBackendAttributeName_t name,
                            cudnnBackendAttributeType_t type,

@@ -1,5 +1,5 @@
-// The driver's calls that issue, order or own work, as NVRTC's and Triton's kernels, expandable
-// segments and the libraries without a facade make them.
+// The driver's calls that issue, order or own work, as made by NVRTC's and Triton's kernels,
+// expandable segments and the libraries without a facade.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -41,9 +41,9 @@ PRISM_CALL_NAMED(cuCtxSynchronize_v2, CUresult(CUcontext));
 namespace prism::shim {
 namespace {
 
-// By which name a call that is seen is exported here, and for which versions of it that someone
-// asks for: those of the toolkit's headers (cudaTypedefs.h). What is asked for in another version,
-// whose arguments are others, goes straight on.
+// The name under which an intercepted call is exported here, and for which requested versions:
+// those of the toolkit's headers (cudaTypedefs.h). Requests for another version, whose arguments
+// differ, go directly to the driver.
 struct SeenCall {
   std::string_view name;
   const char* exported;
@@ -77,7 +77,7 @@ constexpr SeenCall kSeen[] = {{PRISM_EXPORTED_AS(cuModuleGetFunction), 2000},
 #undef PRISM_EXPORTED_AS
 #undef PRISM_TEXT_OF
 
-// Kernels of modules that came by a call that is not seen are known to the driver by name.
+// Kernels of modules loaded by a call that is not intercepted are known to the driver by name.
 CUfunction TwinOfKernel(CUfunction real) {
   if (void* const twin = FindTwin(real)) {
     return static_cast<CUfunction>(twin);
@@ -143,7 +143,7 @@ CUresult LaunchKernelEx(const CUlaunchConfig* config,
   return PRISM_REAL(cuLaunchKernelEx)(config, function, arguments, extra);
 }
 
-// The virtual device fills with words by itself; only its record is wanted.
+// The virtual device fills with words itself; only its record is needed.
 CUresult MemsetD32Async(CUdeviceptr target, unsigned int value, size_t count, CUstream stream) {
   if (!WithinReal::Is()) {
     prism_twin_cuMemsetD32Async(target, 0, count, TwinOf(stream));
@@ -162,7 +162,7 @@ CUresult MemAlloc(CUdeviceptr* address, size_t bytes) {
   return result;
 }
 
-// Handles of physical memory are numbers; their twins go by them as addresses.
+// Handles of physical memory are numbers; their twins are looked up by them as addresses.
 const void* AsPointer(CUmemGenericAllocationHandle handle) {
   return reinterpret_cast<const void*>(handle);
 }
@@ -187,7 +187,7 @@ CUmemGenericAllocationHandle TwinOfMemory(CUmemGenericAllocationHandle handle) {
   return reinterpret_cast<CUmemGenericAllocationHandle>(FindTwin(AsPointer(handle)));
 }
 
-// Handles may be released while mapped, and the driver may use the number again.
+// Handles may be released while mapped, and the driver may reuse the number.
 CUresult MemRelease(CUmemGenericAllocationHandle handle) {
   const CUmemGenericAllocationHandle twin = WithinReal::Is() ? 0 : TwinOfMemory(handle);
   if (twin != 0) {
@@ -217,7 +217,7 @@ CUresult MemUnmap(CUdeviceptr address, size_t bytes) {
   return PRISM_REAL(cuMemUnmap)(address, bytes);
 }
 
-// Contexts of devices other than the one in use are none of the virtual device's.
+// Contexts of devices other than the one in use do not concern the virtual device.
 CUresult CtxSynchronize(CUcontext context) {
   const bool within = WithinReal::Is();
   const CUresult result = PRISM_REAL(cuCtxSynchronize_v2)(context);

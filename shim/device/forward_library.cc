@@ -1,6 +1,6 @@
 // Calls of cuFFT, cuSOLVER, cuSPARSE and those of cuBLAS and cuDNN that are one op of their own
-// name (shim/cuda/library_calls.txt), by library_call.S. Their stream is asked of the real library;
-// cuFFT, which does not tell it, is heard when it is set.
+// name (shim/cuda/library_calls.txt), by library_call.S. Their stream is queried from the real
+// library; for cuFFT, which cannot be queried, it is intercepted when set.
 #include <map>
 #include <mutex>
 #include <string_view>

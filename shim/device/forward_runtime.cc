@@ -74,7 +74,7 @@ cudaError_t LaunchKernelExC(const cudaLaunchConfig_t* config,
   return PRISM_REAL(cudaLaunchKernelExC)(config, function, arguments);
 }
 
-// An allocation is told once the real device has made it, or refused it for want of memory.
+// An allocation is reported once the real device has made it, or refused it for lack of memory.
 template <typename Twin>
 cudaError_t Allocated(cudaError_t result, void** pointer, Twin tell) {
   if (!WithinReal::Is() && (result == cudaSuccess || result == cudaErrorMemoryAllocation)) {
@@ -103,7 +103,7 @@ cudaError_t MallocFromPoolAsync(void** pointer,
                    [=](void** same) { prism_twin_cudaMalloc(same, bytes); });
 }
 
-// A capture is over whether or not a graph came of it.
+// A capture has ended whether or not it produced a graph.
 cudaError_t EndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   const cudaError_t result = PRISM_REAL(cudaStreamEndCapture)(stream, graph);
   if (!WithinReal::Is()) {
@@ -118,7 +118,8 @@ cudaError_t EndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   return result;
 }
 
-// A stream that is done was waited for, as on the virtual device; one that is not takes no part.
+// A stream that is done counts as waited for, as on the virtual device; otherwise nothing is
+// recorded.
 cudaError_t StreamQuery(cudaStream_t stream) {
   const cudaError_t result = PRISM_REAL(cudaStreamQuery)(stream);
   if (!WithinReal::Is() && result == cudaSuccess) {
@@ -127,7 +128,7 @@ cudaError_t StreamQuery(cudaStream_t stream) {
   return result;
 }
 
-// The place that the call reads and writes is one for each device.
+// The location that the call reads and writes is separate for each device.
 cudaError_t ExchangeCaptureMode(cudaStreamCaptureMode* mode) {
   if (!WithinReal::Is()) {
     cudaStreamCaptureMode same = *mode;
@@ -151,7 +152,7 @@ cudaError_t GetDriverEntryPoint(const char* symbol,
 }
 
 cudaError_t GetDeviceCount(int* count) {
-  // What a program asks first, and where libtorch, if it uses it, is there for sure.
+  // The first call of a program, by which libtorch, if the program uses it, is certainly loaded.
   LoadObserver();
   return PRISM_REAL(cudaGetDeviceCount)(count);
 }

@@ -1,8 +1,8 @@
-// NCCL calls on a real device. In the order of the stream: the buffers are copied to the host, a
-// hold stands while the exchange (value_policy.h) works on the copies, among the sandbox ranks and
-// with what stands for absent ones, and the results are copied back. Where this rank is the only
-// present member and the buffers are large, values stay on the device: what the others would give
-// equals its own, so copies and a factor do.
+// NCCL calls on a real device. In stream order: the buffers are copied to the host, a hold occupies
+// the stream while the exchange (value_policy.h) works on the copies, among the sandbox ranks and
+// with substitutes for absent ones, and the results are copied back. If this rank is the only
+// present member and the buffers are large, values stay on the device: what the others would send
+// equals its own, so copies and a factor suffice.
 //
 // While recording there is no deadline to wait for: the call itself waits for its buffers.
 #include <algorithm>
@@ -29,7 +29,7 @@ struct HeldCapture {
 
 namespace {
 
-// Larger buffers of a rank that is alone stay on the device.
+// Larger buffers of a rank without present peers stay on the device.
 constexpr size_t kStagedBytesMax = size_t{1} << 20;
 
 bool IsTimed() {
@@ -49,13 +49,13 @@ HoldLaunch HoldOf(const NcclOp& op, const char* kernel, int32_t channels) {
   return {kernel, op.hold_lane - 1, HoldBlocks(bytes, channels), op.stream};
 }
 
-// Values that need no host: of the one present member of a communicator.
+// Values that do not need the host: those of the only present member of a communicator.
 class OnDevice {
  public:
   explicit OnDevice(const NcclOp& op)
       : op_(op), bytes_(op.count * ElementBytes(op.element)), size_(op.communicator->size) {}
 
-  // Otherwise the exchange is asked.
+  // If false, the exchange is used.
   [[nodiscard]] bool Serves() const {
     if (size_ == 1) {
       return true;
@@ -72,7 +72,7 @@ class OnDevice {
     }
   }
 
-  // Whether hold_kernels.cu has a kernel for its elements: 16 to 64 bit of floating point.
+  // Whether hold_kernels.cu has a kernel for its elements: floating point of 16 to 64 bits.
   [[nodiscard]] bool CanScale() const {
     return op_.element >= Element::kFloat16 && op_.element <= Element::kBfloat16;
   }
@@ -100,8 +100,8 @@ class OnDevice {
                                             op_.stream) == cudaSuccess;
   }
 
-  // In place the other slots hold what the program has there (parameters of a sharded optimizer);
-  // a buffer of its own holds nothing yet.
+  // In place, the other slots hold what the program has there (parameters of a sharded optimizer);
+  // a separate buffer holds nothing yet.
   bool Gather() {
     const int32_t rank = op_.communicator->rank;
     const bool in_place = op_.send == Slot(op_.recv, rank);
@@ -134,7 +134,7 @@ bool WaitFor(cudaStream_t stream) {
   return PRISM_FIND_REAL(cudaStreamSynchronize)(stream) == cudaSuccess;
 }
 
-// Stagings that a stream may still read, with an event behind the last use.
+// Stagings that a stream may still read, with an event after the last use.
 class InUse {
  public:
   static InUse& Get() {
@@ -171,7 +171,7 @@ class InUse {
 
 using ExchangeValues = std::function<void(Memory*)>;
 
-// A hold with copies of the ops' buffers around it, whose values `exchange` works out.
+// A hold with copies of the ops' buffers around it, whose values `exchange` computes.
 ncclResult_t Stand(const HoldLaunch& hold,
                    std::span<const NcclOp> ops,
                    const ExchangeValues& exchange) {
@@ -251,7 +251,7 @@ bool IsTransfer(const NcclOp& op) {
   return op.operation == ExchangeOperation::kSend || op.operation == ExchangeOperation::kRecv;
 }
 
-// One hold a stream for all of its sends and receives.
+// One hold per stream for all of its sends and receives.
 ncclResult_t CaptureTransfers(std::span<NcclOp> ops) {
   std::vector<NcclOp> transfers;
   std::copy_if(ops.begin(), ops.end(), std::back_inserter(transfers), IsTransfer);

@@ -7,7 +7,7 @@
 #include "graph/base/divide.h"
 #include "shim/device/host_machine.h"
 
-// The fat binary of hold_kernels.cu, by hold_image.S.
+// The fat binary of hold_kernels.cu, included by hold_image.S.
 extern "C" const unsigned char prism_hold_image[];
 
 namespace prism::shim {
@@ -97,7 +97,7 @@ bool HoldDevice::Load(std::string* error) {
          succeeded(driver_.set(device_lanes_, 0, kLaneBytes), "cuMemsetD8");
 }
 
-// All at once: a kernel that is loaded at its first launch may not be launched first under capture.
+// All at once: a kernel that is loaded at its first launch may not have that launch under capture.
 CUresult HoldDevice::LoadKernels() {
   CUmodule loaded = nullptr;
   CUresult code = driver_.load_module(&loaded, prism_hold_image);
@@ -146,7 +146,7 @@ bool HoldDevice::Launch(const char* kernel, uint32_t lane, uint32_t blocks, CUst
   return launched;
 }
 
-// The values that a captured wait compares with would be those of its capture.
+// A captured wait would compare with the values at the time of its capture.
 bool HoldDevice::Capture(const char* kernel, uint32_t lane, uint32_t blocks, CUstream stream) {
   const std::lock_guard<std::mutex> one_at_a_time(launch_mutex_);
   return means_ != HoldMeans::kWaitValue && Enqueue(kernel, {lane % kHoldLanes, 0}, blocks, stream);
@@ -171,7 +171,7 @@ bool HoldDevice::LaunchKernel(const char* kernel, uint32_t lane, uint32_t blocks
 bool HoldDevice::Scale(
     void* data, uint64_t count, uint32_t element, double factor, CUstream stream) {
   constexpr uint64_t kThreads = 256;
-  constexpr uint64_t kMaxBlocks = 1024;  // each thread takes more than one element then
+  constexpr uint64_t kMaxBlocks = 1024;  // beyond it each thread takes several elements
   const std::lock_guard<std::mutex> one_at_a_time(launch_mutex_);
   const auto found = kernels_.find(kScaleName);
   if (found == kernels_.end() || count == 0) {
@@ -196,7 +196,7 @@ bool HoldDevice::LaunchCallback(uint32_t lane, CUstream stream) {
   if (driver_.launch_host(stream, RunCallback, callback.get()) != CUDA_SUCCESS) {
     return false;
   }
-  // Kept: a callback that was captured runs once a launch of its graph.
+  // Kept: a captured callback runs at every launch of its graph.
   static_cast<void>(callback.release());
   return true;
 }

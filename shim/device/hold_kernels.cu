@@ -1,4 +1,4 @@
-// The kernels of holds, one a kind of collective, so that profilers show what a stream waits for.
+// The kernels of holds, one per kind of collective, so that profilers show what a stream waits for.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -7,7 +7,7 @@
 namespace {
 
 struct Gpu {
-  // volatile: uncached; the fence orders what the host sees.
+  // volatile: uncached; the fence orders what the host observes.
   __device__ uint64_t Load(const uint64_t* address) {
     return *const_cast<const volatile uint64_t*>(address);
   }
@@ -77,8 +77,8 @@ __device__ void Scale<double>(void* data, uint64_t count, double factor) {
 
 }  // namespace
 
-// What a sum over ranks with equal values makes of one rank's, of the floating-point types by their
-// numbers in nccl.h.
+// Computes, from one rank's values, the sum over ranks with equal values; for the floating-point
+// types, by their numbers in nccl.h.
 extern "C" __global__ void prism_scale(void* data,
                                        uint64_t count,
                                        uint32_t element,

@@ -31,8 +31,8 @@ namespace {
 
 using HoldId = std::pair<uint32_t, uint64_t>;  // lane, sequence
 
-constexpr int kStepsBetweenLooks = 4096;  // at the worker, which may have gone
-constexpr int kBusySteps = 2000;          // without anything to do, before it naps between them
+constexpr int kStepsBetweenLooks = 4096;  // checks whether the worker still exists
+constexpr int kBusySteps = 2000;          // without work, before it naps between steps
 constexpr int64_t kNapNs = 10'000;
 
 void Nap() {
@@ -46,7 +46,7 @@ void Nap() {
   __builtin_unreachable();
 }
 
-// PRISM_HOLD: what a stream stands by (hold_device.h).
+// PRISM_HOLD: the means by which a stream is held (hold_device.h).
 HoldMeans ChosenMeans() {
   const char* const name = getenv("PRISM_HOLD");
   if (name == nullptr || strcmp(name, "kernel") == 0) {
@@ -71,7 +71,7 @@ class Holds {
   bool Launch(const HoldLaunch& launch, HoldValues values) {
     const std::lock_guard<std::mutex> one_at_a_time(launch_mutex_);
     const WithinReal within;
-    // Known before it can begin, since a hold that nobody knows may end.
+    // Added before it can begin, since an unknown hold may end.
     Add(launch.lane, std::move(values));
     const bool launched = device_->Launch(launch.kernel, launch.lane, launch.blocks, launch.stream);
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -128,7 +128,7 @@ class Holds {
     }
   }
 
-  // What was added last has never come to stand.
+  // Removes the hold added last, which was never launched.
   void TakeBackLocked(uint32_t lane) {
     const HoldId hold = {lane, --next_[lane]};
     if (unfinished_.erase(hold) != 0) {
@@ -136,7 +136,7 @@ class Holds {
     }
   }
 
-  // Also tells that the hold has begun.
+  // Also reports that the hold has begun.
   bool MayEnd(HoldId hold) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!unfinished_.contains(hold)) {
@@ -148,13 +148,13 @@ class Holds {
     return false;
   }
 
-  // Kernels that stand would keep the GPU from letting the process go.
+  // Waiting kernels would keep the GPU from releasing the process.
   [[noreturn]] void EndProcess() {
     device_->Abort();
     Die("holds", "the run was aborted or its worker process has gone");
   }
 
-  // Passes on beginnings and deadlines, all the time while a hold is under way.
+  // Passes on beginnings and deadlines, continuously while a hold is in progress.
   void Serve() {
     pthread_setname_np(pthread_self(), "prism holds");
     prctl(PR_SET_TIMERSLACK, 1);
@@ -197,10 +197,10 @@ class Holds {
 
   std::unique_ptr<HoldDevice> device_;
   std::mutex launch_mutex_;  // launches; one may wait for a hold to end (hold_device.h)
-  std::mutex mutex_;         // all below, taken after it
+  std::mutex mutex_;         // everything below; taken after launch_mutex_
   std::condition_variable launched_;
   std::map<uint32_t, uint64_t> next_;  // sequence, by lane
-  std::deque<Task> tasks_;             // in the order of the calls
+  std::deque<Task> tasks_;             // in call order
   std::set<HoldId> begun_;             // of those with values
   std::set<HoldId> unfinished_;        // likewise
 };

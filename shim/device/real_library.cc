@@ -16,7 +16,7 @@ const char* TestDevice() {
   return path;
 }
 
-// By prefix, the longest first.
+// By prefix, longest first.
 struct Library {
   const char* prefix;
   const char* soname;  // nullptr: the driver
@@ -35,7 +35,7 @@ constexpr size_t kLibraryCount = sizeof(kLibraries) / sizeof(kLibraries[0]);
 
 void* Open(const Library& library) {
   if (TestDevice() != nullptr) {
-    // Its own calls must not come back here.
+    // Its own calls must not resolve to ours.
     return dlopen(TestDevice(), RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
   }
   return dlopen(library.soname == nullptr ? RealDriver() : library.soname, RTLD_LAZY | RTLD_LOCAL);

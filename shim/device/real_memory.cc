@@ -89,7 +89,7 @@ bool DeviceFree(void* pointer) {
   return true;
 }
 
-// Pools are the real device's; their blocks are accounted one by one.
+// Pools belong to the real device; their blocks are accounted one by one.
 void* PoolAllocate(void* /*pool*/, size_t bytes) {
   return DeviceAllocate(bytes);
 }
@@ -98,7 +98,8 @@ bool PoolFree(void* pointer) {
   return DeviceFree(pointer);
 }
 
-// By the target's account: the real device has other memory, and other libraries in it.
+// By the account of the target GPU: the real device has a different amount of memory, and other
+// libraries in it.
 bool AccountOutside(const char* what, uint32_t comm, int64_t bytes) {
   EmitOutside(what, comm, bytes, Add(bytes));
   return true;
@@ -141,7 +142,7 @@ void CopyBytes(void* /*target*/, const void* /*source*/, size_t /*bytes*/) {
 void SetBytes(void* /*target*/, int /*value*/, size_t /*bytes*/) {
 }
 
-// A number of the program's own on the device (ncclRedOpCreatePreMulSum).
+// A number that the program has on the device (ncclRedOpCreatePreMulSum).
 size_t ReadBytes(void* out, const void* source, size_t bytes) {
   const WithinReal within;
   const cudaError_t error = PRISM_FIND_REAL(cudaMemcpy)(out, source, bytes, cudaMemcpyDefault);
@@ -154,7 +155,7 @@ void WriteBytes(void* /*target*/, const void* /*data*/, size_t /*bytes*/) {
 void Invalidate(void* /*target*/, size_t /*bytes*/) {
 }
 
-// Capacity belongs to handles, whose bytes are accounted when they are made.
+// Capacity belongs to handles, whose bytes are accounted when they are created.
 bool TakePhysical(size_t bytes) {
   EnsureContext();
   if (allocated == nullptr) {
@@ -183,7 +184,7 @@ void UnmapRange(uintptr_t address, size_t bytes) {
   EmitSegment(RecordKind::kSegmentFree, address, bytes, Add(0));
 }
 
-// Never asked for: the virtual device is told of none of these calls.
+// Never called: the virtual device does not see any of these calls.
 uintptr_t ReserveAddresses(size_t /*bytes*/) {
   return 0;
 }
@@ -208,7 +209,7 @@ bool UnregisterHost(void* /*pointer*/) {
   return false;
 }
 
-// Stands for a variable of the program's own module: copies to it are copies to the device.
+// Represents a variable of the program's own module: copies to it are copies to the device.
 void* ModuleMemory(size_t bytes) {
   auto* const place = new std::byte[bytes];
   Account& account = Get();
@@ -219,7 +220,7 @@ void* ModuleMemory(size_t bytes) {
 
 }  // namespace prism::shim
 
-// Results of kernels are there: nothing is worked out in their place.
+// Results of kernels are really there: nothing is computed in their place.
 extern "C" {
 
 size_t prism_shim_read(void* /*out*/, const void* /*source*/, size_t /*bytes*/) {

@@ -1,5 +1,5 @@
-// Reductions among ranks that are present, on their GPU. Compiled without fused multiplication and
-// addition, which would round once where the CPU rounds twice.
+// Reductions among ranks that are present, on their GPU. Compiled without fused multiply-add, which
+// would round once where the CPU rounds twice.
 #include "shim/device/reduction_logic.h"
 
 extern "C" __global__ void prism_reduce(prism::shim::ReductionTask task) {

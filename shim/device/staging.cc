@@ -15,7 +15,7 @@
 namespace prism::shim {
 namespace {
 
-// Pinned memory that is not in use, by size; the driver's own calls for it wait for the device.
+// Unused pinned memory, by size; the driver's own calls for it would wait for the device.
 struct Pool {
   std::mutex mutex;
   std::multimap<size_t, void*> free;
@@ -130,7 +130,7 @@ void Staging::AddKept(void* device, size_t bytes) {
   AddWritten(device, bytes);
 }
 
-// Buffers may overlap (calls in place), and then have one copy.
+// Buffers may overlap (calls in place), and then share one copy.
 void Staging::Join() {
   std::sort(ranges_.begin(), ranges_.end(),
             [](const Range& left, const Range& right) { return left.device < right.device; });
@@ -140,7 +140,7 @@ void Staging::Join() {
       Range& last = joined.back();
       last.bytes =
           std::max(last.bytes, static_cast<size_t>(range.device - last.device) + range.bytes);
-      // Bytes of either that only the other one touches stay as they are.
+      // Bytes of either that only the other one touches keep their values.
       last.read = true;
       last.written = last.written || range.written;
     } else {

@@ -20,7 +20,7 @@ struct Twins {
   std::unordered_map<const void*, const void*> by_real;
 };
 
-// Never destroyed: threads of the program use the device until the very end.
+// Never destroyed: threads of the program use the device until the process ends.
 Twins& Get() {
   alignas(Twins) static std::byte storage[sizeof(Twins)];
   static Twins* const twins = new (storage) Twins();
