@@ -1,5 +1,5 @@
-// The one state of the shim in its process. Everything here is reached from foreign threads at any
-// time, also before main and during exit, so the state is never destroyed.
+// The single state of the shim in its process. Everything here may be called from any thread at any
+// time, including before main and during exit, so the state is never destroyed.
 #include "shim/session.h"
 
 #include <pthread.h>
@@ -52,7 +52,7 @@ struct Counter {
   int64_t reported = 0;
 };
 
-// Whether this process speaks on the channel: decided at the first record.
+// Whether this process writes to the channel: decided at the first record.
 enum class Voice { kSilent, kUndecided, kSpeaks };
 
 struct State {
@@ -65,7 +65,7 @@ struct State {
   std::mutex request_mutex;  // the one answer slot
   uint32_t next_request = 1;
   uint16_t next_ordinal = 0;
-  std::atomic<int> working_threads{0};  // that have given the device something to do
+  std::atomic<int> working_threads{0};  // that have given the device work
   std::unordered_map<std::string, uint32_t> tables[kTables];
   std::mutex counter_mutex;
   std::map<std::string, Counter, std::less<>> counters;
@@ -97,15 +97,15 @@ bool Speaks(State& state) {
   return voice == Voice::kSpeaks || (voice == Voice::kUndecided && Decide(state));
 }
 
-// Ends the stream of records, once. A child of vfork shares this memory: only the process that
-// owns the channel may speak.
+// Ends the stream of records, once. A child of vfork shares this memory: only the process that owns
+// the channel may write to it.
 void SendExit(int code) {
   State& state = Get();
   if (state.voice.load() != Voice::kSpeaks || getpid() != state.process ||
       state.exit_sent.exchange(true)) {
     return;
   }
-  // Where the launcher could not ask for the same addresses in every run.
+  // For the case that the launcher could not request the same addresses in every run.
   if ((personality(0xFFFFFFFF) & ADDR_NO_RANDOMIZE) == 0) {
     Count("addresses_random");
   }
@@ -131,7 +131,8 @@ void OnExit(int code, void* /*unused*/) {
   SendExit(code);
 }
 
-// A forked child keeps working on the virtual device but does not speak: the ring has one producer.
+// A forked child keeps working on the virtual device but does not write records: the ring has one
+// producer.
 void LockForFork() {
   Get().counter_mutex.lock();
   Get().ring_mutex.lock();
@@ -142,7 +143,7 @@ void UnlockAfterFork() {
   Get().counter_mutex.unlock();
 }
 
-// Its thread issues nothing that anybody times: it sleeps for real, by a clock that runs.
+// Nothing that its thread issues is timed: it sleeps for real, with a running clock.
 void LeaveChannelInChild() {
   Get().voice.store(Voice::kSilent);
   thread_ordinal = channel::kWatchingThread;
@@ -172,7 +173,7 @@ void OpenChannel(State& state) {
   on_exit(OnExit, nullptr);
 }
 
-// False in a program that was started by the one that speaks.
+// False in a program started by the one that writes to the channel.
 bool MaySpeak(const State& state) {
   const uint32_t producer = state.header->ring.producer_process.load();
   return producer == 0 || producer == static_cast<uint32_t>(state.process);
@@ -196,7 +197,7 @@ __attribute__((constructor)) void StartSession() {
   Get();
 }
 
-// Blocks are freed by whichever thread drops the last reference; that alone issues nothing.
+// Blocks are freed by whichever thread drops the last reference; that by itself issues nothing.
 bool IsIssued(RecordKind kind) {
   return kind != RecordKind::kBlockAlloc && kind != RecordKind::kBlockFree &&
          kind != RecordKind::kCounter && kind != RecordKind::kAllocatorStats &&
@@ -223,9 +224,9 @@ bool IsWork(RecordKind kind) {
          kind == RecordKind::kCollective || kind == RecordKind::kPeerTransfer;
 }
 
-// The thread that steps and autograd's take turns. What further ones issue comes in between in an
-// order by chance. Those that have ended count as well: whether one has when the next begins is by
-// chance, too, and a number must not be.
+// The thread that runs the steps and autograd's take turns. What further threads issue comes in
+// between in arbitrary order. Threads that have ended count as well: whether one has ended when the
+// next begins is arbitrary too, and the number must not be.
 void CountWorkingThread(State& state, RecordKind kind) {
   constexpr int kThreadsThatTakeTurns = 2;
   if (!thread_works && IsWork(kind)) {
@@ -308,8 +309,8 @@ void Emit(Record record, const void* payload, uint32_t payload_bytes) {
     FillLocked(state, record);
     PushLocked(state, record, payload, payload_bytes);
   }
-  // The worker answers them as of the end of this op: what ends in the course of a long sleep is
-  // over for them before their clock has passed its time-out.
+  // The worker answers them as of the end of this op: what ends during a long sleep is complete for
+  // them before their clock has passed its time-out.
   if (WatchdogsAreDue(record.kind, cost_ns) && !thread_in_graph) {
     AskWatchdogs(/*in_any_case=*/cost_ns >= kWatchdogPeriodNs);
   }
@@ -354,7 +355,7 @@ Reply Request(Record record) {
   if (!Speaks(state)) {
     return {0, 0};
   }
-  // A thread that has issued nothing watches others (c10d's watchdog): what it asks is no op.
+  // A thread that has issued nothing watches others (c10d's watchdog): its queries are not ops.
   const bool watches =
       record.kind == RecordKind::kQueryEvent && thread_ordinal == channel::kWatchingThread;
   channel::AnswerValue answer = {};
@@ -424,7 +425,7 @@ void Count(std::string_view counter_name, int64_t n) {
   }
   Counter& counter = found->second;
   counter.total += n;
-  // Totals travel when they have doubled, and once more at the exit.
+  // Totals are sent when they have doubled, and once more at the exit.
   if (counter.total >= 2 * counter.reported) {
     counter.reported = counter.total;
     Record record = {};
@@ -453,7 +454,8 @@ void Refuse(const char* function_name) {
 
 extern "C" {
 
-// A program that leaves without exit handlers (os._exit, a failed fork child) still says its code.
+// A program that exits without exit handlers (os._exit, a failed fork child) still reports its
+// code.
 [[noreturn]] void _exit(int code) {
   prism::shim::SendExit(code);
   syscall(SYS_exit_group, code);

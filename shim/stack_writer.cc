@@ -17,10 +17,10 @@ constexpr int kMaxFrames = 128;
 constexpr int kOwnFrames = 2;  // the handler and the kernel's frame around it
 
 // CPython's traceback writer for signal handlers (what faulthandler uses): takes no lock and
-// allocates nothing. Interpreter and thread may be null: it finds its own.
+// allocates nothing. Interpreter and thread may be null: it then finds its own.
 using WritePythonStacks = const char*(int descriptor, void* interpreter, void* thread);
 
-// A signal handler can only reach what is global.
+// A signal handler can access only globals.
 int stack_file = -1;
 WritePythonStacks* write_python_stacks = nullptr;
 int (*python_runs)() = nullptr;

@@ -5,8 +5,8 @@
 namespace prism::shim {
 
 // NVIDIA H100 datasheet and CUDA C++ programming guide, table of compute capabilities (9.0);
-// memory_bytes as nvidia-smi of such a device shows it, 81,559 MiB; the context is assumed
-// (issues of PyTorch report 290 to 430 MB where kernels are loaded lazily: 107667, 109888).
+// memory_bytes as nvidia-smi shows it for such a device, 81,559 MiB; the context is assumed (issues
+// of PyTorch report 290 to 430 MB with lazily loaded kernels: 107667, 109888).
 channel::Config StandaloneConfig() {
   channel::Config config = {};
   config.version = channel::kProtocolVersion;

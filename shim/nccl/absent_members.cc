@@ -25,7 +25,7 @@ using channel::ValueBook;
 using channel::ValueHead;
 using channel::ValueOrigin;
 
-// Sums of values kept by this process, and ordinals of communicators that lie alike.
+// Sums of values kept by this process, and ordinals of communicators with the same shape.
 struct Kept {
   std::mutex mutex;
   uint64_t bytes = 0;
@@ -66,7 +66,8 @@ size_t BytesOf(const ExchangeCall& call) {
   return call.count * ElementBytes(call.element);
 }
 
-// Members relative to the first, and the how-manieth of this process that lies so.
+// Members relative to the first, and the ordinal of this communicator among those of this process
+// with that shape.
 uint64_t DistinctShape(const Membership& members, int32_t size) {
   if (!members.known()) {
     return 0;
@@ -83,7 +84,7 @@ uint64_t DistinctShape(const Membership& members, int32_t size) {
   return FnvBytes(&ordinal, sizeof(ordinal), shape);
 }
 
-// Sends a value to the worker. It is of this rank, so nobody else is asked.
+// Sends a value to the worker. It is this rank's own, so no other rank is involved.
 void Keep(ValueHead head, const void* source, Memory* memory) {
   const uint32_t bytes = head.payload_bytes;
   if (SessionMode() != channel::Mode::kRecord || bytes == 0 || bytes > channel::kMaxValueBytes ||
@@ -185,7 +186,7 @@ void AbsentMembers::Provide(const ValueHead& head,
     memory->Write(recv, bytes, value.data() + offset);
     return;
   }
-  // No rank keeps more: what would be told is not known to steer anything.
+  // No rank keeps more: larger values are not known to control anything.
   const bool is_large = head.payload_bytes > channel::kMaxValueBytes;
   Count(is_large ? "absent_root_large" : "absent_root_broadcast");
   if (!memory->AnyValid(recv, bytes)) {
@@ -193,7 +194,8 @@ void AbsentMembers::Provide(const ValueHead& head,
   }
 }
 
-// Objects are gathered as bytes: an absent rank's are those of a present one, whatever they tell.
+// Objects are gathered as bytes: an absent rank's are those of a present one, whatever they
+// contain.
 void AbsentMembers::CountObjects(ExchangeOperation operation,
                                  const ExchangeCall& call,
                                  const void* send,
@@ -300,7 +302,7 @@ void AbsentMembers::Receive(const ExchangeCall& call, void* recv, Memory* memory
 
 std::vector<ExchangeTransfer> RunWithAbsent(std::span<const MemberTransfer> transfers,
                                             Memory* memory) {
-  // Sends first: what comes back from an absent peer may be taken from them.
+  // Sends first: what an absent peer returns may be taken from them.
   for (const bool is_send : {true, false}) {
     for (const MemberTransfer& each : transfers) {
       const ExchangeCall& call = each.transfer.call;

@@ -36,8 +36,8 @@ bool CommunicatorMemory::TakeSetup() {
   return true;
 }
 
-// Inside one node an all_reduce goes by NVLS where there is NVLS; everything else starts with the
-// ring (src/graph/tuning.cc prefers them for the sizes that training moves).
+// Inside one node an all_reduce uses NVLS if available; everything else starts with the ring
+// (src/graph/tuning.cc prefers them for the sizes that training moves).
 bool CommunicatorMemory::TakeForCollective(bool is_all_reduce) {
   const graph::NcclMemoryModel model = Model();
   if (is_all_reduce && shape_.node_count == 1 && model.HasNvls(shape_)) {

@@ -1,4 +1,4 @@
-// NCCL's data calls: check the arguments, hand the op over (group.h).
+// NCCL's data calls: check the arguments, pass the op on (group.h).
 #include <cstdio>
 #include <mutex>
 
@@ -10,7 +10,7 @@ namespace prism::shim {
 
 namespace {
 
-// Which buffers must be there on every rank; the root of a call needs both.
+// Which buffers must be present on every rank; the root of a call needs both.
 enum class Buffers { kBoth, kSend, kRecv, kOnlySend, kOnlyRecv };
 
 struct DataCall {
@@ -27,8 +27,8 @@ ncclResult_t Invalid(const DataCall& request, const char* what) {
   return SetLastError(ncclInvalidArgument, message);
 }
 
-// Keeps what a reduction of the program's own stands for: it may be destroyed, and its number given
-// to another, as soon as the call is made. False for a reduction that does not exist.
+// Keeps the definition of a user-defined reduction: it may be destroyed, and its number reused, as
+// soon as the call returns. False for a reduction that does not exist.
 bool TakeReduction(NcclOp* op) {
   if (op->reduction < ncclNumOps) {
     return true;

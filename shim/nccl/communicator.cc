@@ -24,19 +24,19 @@ namespace {
 struct Table {
   std::mutex mutex;
   std::unordered_map<const void*, std::unique_ptr<Communicator>> by_handle;
-  std::map<uint64_t, uint32_t> instances;  // communicators so far with one identity
+  std::map<uint64_t, uint32_t> instances;  // communicators so far, by identity
   uint32_t next_id = 1;
   std::atomic<GroupProvider> provider{nullptr};
 };
 
-// Never destroyed: watchdog threads call in until the very end.
+// Never destroyed: watchdog threads call in until the process ends.
 Table& GetTable() {
   alignas(Table) static std::byte storage[sizeof(Table)];
   static Table* const table = new (storage) Table();
   return *table;
 }
 
-// Without members, ranks are taken to fill nodes one after the other.
+// Without members, ranks are assumed to fill nodes one after the other.
 graph::CommunicatorShape ShapeOf(const CommunicatorSpec& spec) {
   const int32_t per_node = std::max(1, SessionConfig().device.device_count);
   graph::CommunicatorShape shape = {spec.size, std::min(spec.size, per_node),
@@ -163,7 +163,7 @@ CommunicatorSpec DescribeGroup(int32_t size, int32_t rank, uint64_t unnamed_iden
   spec.size = size;
   spec.rank = rank;
   spec.identity = unnamed_identity;
-  // Of one rank, and of all ranks in their own order, the members are clear without a name.
+  // With one rank, or all ranks in their own order, the members are known without a name.
   if (size == 1 || (size == config.world_size && rank == config.rank)) {
     spec.members.global_start = size == 1 ? config.rank : 0;
     spec.members.global_stride = 1;

@@ -14,7 +14,7 @@ namespace prism::shim {
 
 namespace {
 
-// More at a time are not deferred: the call waits until one is over.
+// No more than this are deferred at a time: the call waits until one is complete.
 constexpr size_t kMaxDeferred = 256;
 
 struct Deferred {
@@ -30,7 +30,7 @@ struct Table {
   std::atomic<size_t> count{0};
 };
 
-// Never destroyed: threads of the program move values until the very end.
+// Never destroyed: threads of the program move values until the process ends.
 Table& Get() {
   alignas(Table) static std::byte storage[sizeof(Table)];
   static Table* const table = new (storage) Table();
@@ -55,7 +55,7 @@ bool Conflict(const Move& a, const Move& b) {
          });
 }
 
-// Whether a move before `number` has to be over first.
+// Whether a move before `number` has to be complete first.
 bool HasToWait(const Table& table, const Move& move, uint64_t number) {
   return std::ranges::any_of(table.moves, [&](const Deferred& other) {
     return other.number < number && Conflict(other.move, move);
@@ -84,7 +84,7 @@ void Defer(Move move) {
   std::thread(Serve, std::prev(table.moves.end())).detach();
 }
 
-// Returns when no deferred move is one that `holds`.
+// Returns once `holds` is true of no deferred move.
 template <typename Holds>
 void AwaitNone(const Holds& holds) {
   Table& table = Get();

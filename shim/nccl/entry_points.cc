@@ -43,7 +43,7 @@ ncclResult_t Init(ncclComm_t* comm, int size, int rank, const ncclUniqueId* ids,
   return Create(comm, DescribeGroup(size, rank, identity));
 }
 
-// A split or shrink: both make a child of `parent` and inherit nothing else.
+// A split or shrink: both create a child of `parent` and inherit nothing else.
 ncclResult_t CreateChild(ncclComm_t* comm, const SplitResult& split) {
   if (split.code != ncclSuccess) {
     return split.code;

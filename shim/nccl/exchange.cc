@@ -23,7 +23,8 @@ size_t CallBytes(const ExchangeCall& call) {
   return call.count * ElementBytes(call.element);
 }
 
-// Runs a round of no data, so that even a call that moves nothing is compared with the others.
+// Runs a round without data, so that even a call that transfers nothing is compared with the
+// others.
 ExchangeStatus Meet(Rounds* rounds) {
   ExchangeStatus status = rounds->Deposit(nullptr, 0);
   if (status.ok()) {
@@ -32,7 +33,7 @@ ExchangeStatus Meet(Rounds* rounds) {
   return status;
 }
 
-// Runs rounds over `bytes`: deposits source chunk by chunk and hands every completed round to
+// Runs rounds over `bytes`: deposits source chunk by chunk and passes every completed round to
 // `consume(offset, chunk_bytes)`. Ends after one round, `nothing()`, when no member has anything.
 template <typename Consume, typename Nothing>
 ExchangeStatus RunRounds(Rounds* rounds,
@@ -319,7 +320,8 @@ ExchangeStatus Exchange::AllToAll(const ExchangeCall& call, const void* send, vo
   const auto own = static_cast<size_t>(rounds.IndexOf(call.group.rank));
   const size_t count = present.size();
   const auto block = [&](size_t index) { return static_cast<size_t>(present[index]) * bytes; };
-  // In step s every member gives to the one s places further and takes from the one s before.
+  // In step s every member sends to the one s positions after it and receives from the one s
+  // before.
   for (size_t step = 0; step < count; ++step) {
     const size_t source = (own + count - step) % count;
     bool nothing = false;

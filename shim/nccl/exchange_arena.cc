@@ -21,10 +21,10 @@ namespace {
 
 constexpr uint32_t kArenaVersion = 2;
 constexpr uint32_t kStagingAreas = 4096;  // communicators with two or more present members
-constexpr uint32_t kMailboxes = 16384;    // pairs of present ranks that talk, per communicator
+constexpr uint32_t kMailboxes = 16384;    // pairs of communicating present ranks, per communicator
 constexpr uint64_t kAreaAlignment = 4096;
 
-// Straight to the kernel: inside the shim the library call may be answered in virtual time.
+// Directly to the kernel: inside the shim the library call may be answered in virtual time.
 long Futex(std::atomic<uint32_t>* word, int operation, uint32_t value, const timespec* timeout) {
   return syscall(SYS_futex, word, operation, value, timeout, nullptr, 0);
 }
@@ -35,8 +35,8 @@ void WakeAll(Signal* signal) {
   }
 }
 
-// Sleeps while the value is `seen`, a second at most, so that an abort is always noticed; where the
-// patience is short, no longer than it takes to see that all ranks wait.
+// Sleeps while the value is `seen`, at most a second, so that an abort is always noticed; with
+// short patience, no longer than it takes to notice that all ranks wait.
 void Sleep(Signal* signal, uint32_t seen, Patience patience = Patience::kLong) {
   constexpr timespec kSecond = {1, 0};
   constexpr timespec kLook = {0, kAllWaitMs * 500'000};
@@ -71,9 +71,9 @@ int64_t MachineSeconds() {
 
 struct ArenaHeader {
   std::atomic<uint32_t> version;
-  std::atomic<uint32_t> abort_state;  // 0 none, 1 reason being written, 2 reason there
+  std::atomic<uint32_t> abort_state;  // 0 none, 1 reason being written, 2 reason present
   char abort_reason[256];
-  std::atomic<uint64_t> used;  // bytes handed out behind the header
+  std::atomic<uint64_t> used;  // bytes allocated after the header
   Signal activity;
   std::atomic<uint32_t> waiting;  // ranks in a short wait
   StagingArea staging_areas[kStagingAreas];
@@ -197,7 +197,7 @@ bool ExchangeArena::Reserve(uint64_t bytes, uint64_t* offset) {
 namespace {
 
 // Finds or claims the entry of a key in a table with open addressing. The claimant runs `prepare`
-// before others see the entry; an entry that could not be prepared stays useless (ready == 2).
+// before others see the entry; an entry that could not be prepared stays unusable (ready == 2).
 template <typename Entry, typename Prepare>
 Entry* FindEntry(Entry* table, uint32_t size, uint64_t key, const Prepare& prepare) {
   key = key == 0 ? 1 : key;
@@ -210,7 +210,7 @@ Entry* FindEntry(Entry* table, uint32_t size, uint64_t key, const Prepare& prepa
       continue;
     }
     while (entry->ready.load() == 0) {
-      syscall(SYS_sched_yield);  // the claimant is a few instructions away
+      syscall(SYS_sched_yield);  // the claimant is a few instructions from done
     }
     return entry->ready.load() == 1 ? entry : nullptr;
   }

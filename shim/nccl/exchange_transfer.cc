@@ -1,7 +1,7 @@
-// Sends and receives of the exchange. A message is a header, then, if any of it was ever written,
+// Sends and receives of the exchange. A message is a header and, if any of it was ever written,
 // pieces: each a small head and its bytes. Units (a header, a piece) enter and leave the mailbox
-// whole, so that every transfer is a small machine that either advances by a unit or has to wait;
-// all transfers of a call advance in turn, and no order of sends and receives can lock up.
+// whole, so every transfer is a small state machine that either advances by a unit or has to wait;
+// all transfers of a call advance in turn, and no order of sends and receives can deadlock.
 
 #include <algorithm>
 #include <cstdio>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kPieceBytes = 64U << 10U;
 
-// Before a message (bytes of the whole) and of a piece (bytes of the piece).
+// Precedes a message (bytes of the whole) and each piece (bytes of the piece).
 struct UnitHead {
   uint64_t bytes;
   uint64_t valid;  // some of it was ever written; if not, no bytes follow
@@ -33,7 +33,7 @@ uint64_t MailboxKey(uint64_t identity, int32_t sender, int32_t receiver) {
   return MixBits(identity ^ MixBits(pair + 1));
 }
 
-// The place in the ring that `position` stands for, in at most two runs.
+// Copies to the place in the ring that `position` refers to, in at most two runs.
 void CopyIn(std::byte* ring, uint32_t position, const void* data, size_t bytes) {
   const size_t place = position % kMailboxBytes;
   const size_t first = std::min(bytes, kMailboxBytes - place);
@@ -48,7 +48,7 @@ void CopyOut(const std::byte* ring, uint32_t position, void* out, size_t bytes) 
   std::memcpy(static_cast<std::byte*>(out) + first, ring, bytes - first);
 }
 
-// One send or receive under way.
+// One send or receive in progress.
 class Machine {
  public:
   Machine(const ExchangeTransfer& transfer, Memory* memory)
@@ -65,7 +65,7 @@ class Machine {
   [[nodiscard]] bool is_send() const { return transfer_.send != nullptr; }
   [[nodiscard]] const ExchangeCall& call() const { return transfer_.call; }
   [[nodiscard]] size_t bytes() const { return bytes_; }
-  // What the sender said when that was not what the receiver asked for; 0 while all is well.
+  // What the sender announced, if it is not what the receiver expected; 0 as long as they match.
   [[nodiscard]] bool mismatch() const { return mismatch_; }
   [[nodiscard]] uint64_t announced_bytes() const { return announced_bytes_; }
 
@@ -73,7 +73,7 @@ class Machine {
     return mailbox_ == other.mailbox_ && is_send() == other.is_send();
   }
 
-  // Moves as many units as there is room or data for. True: at least one moved.
+  // Transfers as many units as there is room or data for. True: at least one moved.
   bool Advance(std::byte* piece) {
     bool moved = false;
     while (!done_ && !mismatch_ && (is_send() ? SendUnit(piece) : ReceiveUnit(piece))) {
@@ -172,7 +172,8 @@ ExchangeStatus Fail(ExchangeArena* arena,
   return status;
 }
 
-// Advances every machine that nothing older of the same order holds up. True: something moved.
+// Advances every machine that is not blocked by an older one of the same order. True: something
+// moved.
 bool AdvanceAll(std::vector<Machine>* machines, std::byte* piece) {
   bool moved = false;
   for (size_t i = 0; i < machines->size(); ++i) {
@@ -236,8 +237,8 @@ bool IsToSelf(const ExchangeTransfer& transfer) {
   return transfer.call.root == transfer.call.group.rank;
 }
 
-// The receive that a send to oneself meets: of as many such sends and receives of one communicator
-// the one at the same place. nullptr: not among these transfers.
+// The receive that matches a send to oneself: among such sends and receives of one communicator the
+// one at the same place. nullptr: not among these transfers.
 const ExchangeTransfer* OtherHalf(std::span<const ExchangeTransfer> transfers,
                                   const ExchangeTransfer& half) {
   const auto matches = [&half](const ExchangeTransfer& other, bool is_send) {

@@ -19,7 +19,7 @@ using channel::Record;
 using channel::RecordKind;
 using graph::CollectiveKind;
 
-// What a thread has open. Trivially destructible pointers only: threads end at odd times.
+// What a thread has open. Only trivially destructible pointers: threads may end at any time.
 struct ThreadGroup {
   int depth = 0;
   std::vector<NcclOp>* ops = nullptr;
@@ -190,7 +190,7 @@ uint32_t NextSequence(Communicator* communicator) {
 }
 
 // Whether another collective of the group follows on the stream; what a communicator of one rank
-// does is none.
+// does is not a collective.
 bool IsGroupedWithNext(const std::vector<NcclOp>& collectives, size_t i) {
   return std::any_of(collectives.begin() + static_cast<std::ptrdiff_t>(i) + 1, collectives.end(),
                      [&](const NcclOp& later) {
@@ -199,8 +199,8 @@ bool IsGroupedWithNext(const std::vector<NcclOp>& collectives, size_t i) {
                      });
 }
 
-// Records first: moving values may wait for a sandbox rank whose progress depends on what this one
-// has issued.
+// Records first: transferring values may wait for a sandbox rank whose progress depends on what
+// this one has issued.
 ncclResult_t Issue(const std::vector<NcclOp>& ops) {
   std::vector<NcclOp> collectives;
   std::vector<NcclOp> transfers;
@@ -251,7 +251,7 @@ ncclResult_t CarryOut(std::vector<NcclOp> ops) {
   return ncclSuccess;
 }
 
-// The text outlives every caller of ncclGetLastError; a racing failure may mix two messages.
+// The text outlives every caller of ncclGetLastError; concurrent failures may mix two messages.
 struct ErrorText {
   std::mutex mutex;
   char text[400] = "";

@@ -44,7 +44,7 @@ ExchangeCall CallOf(const NcclOp& op, uint32_t sequence) {
   return call;
 }
 
-// A failed exchange cannot be repaired: the communicator stays in error, as after a lost peer.
+// A failed exchange cannot be recovered: the communicator stays in error, as after a lost peer.
 ncclResult_t Fail(Communicator* communicator, const ExchangeStatus& status) {
   const ncclResult_t code =
       status.code == ExchangeCode::kMismatch ? ncclInvalidUsage : ncclRemoteError;
@@ -82,7 +82,7 @@ std::optional<ncclResult_t> CollectiveExchange::Run(Patience patience) {
 }
 
 // Not under the communicators' locks: two threads may send and receive on one communicator at a
-// time, each direction of a pair is used by one thread.
+// time, each direction of a pair is used by only one thread.
 ncclResult_t ExchangeTransfers(std::span<const NcclOp> ops, Memory* memory) {
   TransfersExchange exchange({ops.begin(), ops.end()}, memory);
   return *exchange.Run(Patience::kLong);

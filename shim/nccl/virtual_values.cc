@@ -29,7 +29,7 @@ class DeviceMemory : public Memory {
   }
 };
 
-// Has no state; never destroyed, as deferred moves use it until the very end.
+// Has no state; never destroyed, as deferred moves use it until the process ends.
 DeviceMemory& TheMemory() {
   alignas(DeviceMemory) static std::byte storage[sizeof(DeviceMemory)];
   static DeviceMemory* const memory = new (storage) DeviceMemory();
@@ -101,7 +101,7 @@ uint64_t OrderOf(const NcclOp& op) {
   }
 }
 
-// Deferred moves are what other sandbox ranks may wait for.
+// Other sandbox ranks may be waiting for deferred moves.
 __attribute__((destructor)) void FinishDeferred() {
   AwaitAllDeferred();
 }

@@ -1,11 +1,11 @@
 // Block events of libtorch's caching allocator.
 //
-// The allocator tells the profiler of every block that it hands out or takes back through
+// The allocator reports every block that it allocates or frees to the profiler through
 // c10::reportMemoryUsageToProfiler, an exported function of libc10 that libc10_cuda calls across
 // libraries, so a preloaded definition is called instead. The trace tracker interface of the
-// allocator would be the official way, but it reports the bytes asked for; only this call has the
+// allocator would be the official way, but it reports the requested bytes; only this call has the
 // rounded size of the block that the statistics (and so peak_allocated) count. The argument types
-// are written out here, since the shim includes nothing of libtorch; the symbol carries them.
+// are written out here, since the shim includes nothing of libtorch; the symbol encodes them.
 #include <dlfcn.h>
 
 #include <atomic>
@@ -31,8 +31,8 @@ using ReportFunction = void(void*, int64_t, size_t, size_t, TorchDevice);
 
 constexpr const char* kReportName = "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE";
 
-// Reserved bytes show at block events alone; a new peak of them is passed on as it appears. Events
-// of one device come under its allocator's lock, in order.
+// Reserved bytes are only visible at block events; a new peak is passed on when it appears. Events
+// of one device arrive in order, under its allocator's lock.
 void ReportReserved(size_t allocated, size_t reserved) {
   static std::atomic<size_t> peak_allocated{0};
   static std::atomic<size_t> peak_reserved{0};
@@ -51,15 +51,15 @@ void ReportReserved(size_t allocated, size_t reserved) {
   prism_shim_allocator_stats(&stats);
 }
 
-// While recording, and in an emulation whose memory history is asked for.
+// While recording, and in an emulation whose memory history was requested.
 bool TellsOfBlocks() {
   static const bool tells = prism::shim::SessionMode() == prism::channel::Mode::kRecord ||
                             std::getenv("PRISM_BLOCK_EVENTS") != nullptr;
   return tells;
 }
 
-// libtorch's own, which feeds its profiler; it may lie in no global scope, so RTLD_NEXT need not
-// find it.
+// libtorch's own, which feeds its profiler; it may not be in the global scope, so RTLD_NEXT need
+// not find it.
 ReportFunction* RealReport() {
   static std::atomic<void*> found{nullptr};
   void* address = found.load(std::memory_order_relaxed);
@@ -82,8 +82,8 @@ extern "C" __attribute__((visibility("default"))) void PrismReportMemoryUsage(
 
 void PrismReportMemoryUsage(
     void* pointer, int64_t bytes, size_t allocated, size_t reserved, TorchDevice device) {
-  // What an earlier owner of a block wrote is not the next one's: a kernel would have written over
-  // it.
+  // What an earlier owner of a block wrote is not valid for the next one: a kernel would have
+  // overwritten it.
   if (device.type == kTorchCuda && bytes > 0) {
     prism::shim::Invalidate(pointer, static_cast<size_t>(bytes));
   }

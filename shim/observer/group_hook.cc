@@ -1,14 +1,14 @@
-// Which process group makes a communicator, and which one of its process that is.
+// Which process group creates a communicator, and which of the process's groups that is.
 //
-// c10d::ProcessGroupNCCL::initNCCLComm is where every communicator comes to be: lazily, eagerly, by
-// a split or for two ranks alone. libtorch_cuda calls it across its own procedure linkage table, so
-// a preloaded definition is called instead. The argument types are written out here, since the shim
-// includes nothing of libtorch; the symbol carries them. The result is a std::shared_ptr, which
-// returns through memory whose address is the first argument (Itanium C++ ABI, section 3.1.3.1).
+// c10d::ProcessGroupNCCL::initNCCLComm creates every communicator: lazily, eagerly, by a split or
+// for only two ranks. libtorch_cuda calls it across its own procedure linkage table, so a preloaded
+// definition is called instead. The argument types are written out here, since the shim includes
+// nothing of libtorch; the symbol encodes them. The result is a std::shared_ptr, which returns
+// through memory whose address is the first argument (Itanium C++ ABI, section 3.1.3.1).
 //
-// Communicators come to be when they are first used. So groups of the same members are told apart
-// by the order in which they were made, which all members share: by the constructor of
-// c10d::ProcessGroupNCCL, whose arguments of class type are passed by address.
+// Communicators are created when they are first used. So groups with the same members are
+// distinguished by the order in which the groups were created, which is the same on all members: by
+// the constructor of c10d::ProcessGroupNCCL, whose arguments of class type are passed by address.
 #include <dlfcn.h>
 
 #include <atomic>
@@ -53,14 +53,14 @@ void* RealSymbol(const char* name, std::atomic<void*>* found) {
   return address;
 }
 
-// A group that was made where one was before takes its place.
+// A group created at the address of an earlier one replaces it.
 struct GroupNumbers {
   std::mutex mutex;
   std::unordered_map<const void*, uint32_t> by_group;
   uint32_t last = 0;
 };
 
-// Never destroyed: groups are made and used until the very end.
+// Never destroyed: groups are created and used until the process ends.
 GroupNumbers& Numbers() {
   alignas(GroupNumbers) static std::byte storage[sizeof(GroupNumbers)];
   static GroupNumbers* const numbers = new (storage) GroupNumbers();
@@ -82,7 +82,7 @@ extern "C" __attribute__((visibility("default"))) GroupConstructor PrismMakeNccl
 
 void PrismMakeNcclGroup(void* self, void* store, int rank, int size, void* options) {
   static std::atomic<void*> found{nullptr};
-  // The constructor itself may make a communicator.
+  // The constructor itself may create a communicator.
   {
     GroupNumbers& numbers = Numbers();
     const std::lock_guard<std::mutex> lock(numbers.mutex);
@@ -96,8 +96,8 @@ extern "C" __attribute__((visibility("default"))) InitFunction PrismInitNcclComm
     "_ZN4c10d16ProcessGroupNCCL12initNCCLCommERKNSt7__cxx1112basic_stringIcSt11char_"
     "traitsIcESaIcEEERN3c106DeviceENS_6OpTypeEib");
 
-// Foreign exceptions pass through: the frame below holds nothing that has to be undone but at_work,
-// which the next call sets anew and which nobody reads in between.
+// Foreign exceptions pass through: the frame below holds nothing that has to be undone except
+// at_work, which the next call sets again and which is not read in between.
 void* PrismInitNcclComm(void* result,
                         void* group,
                         const void* key,

@@ -1,8 +1,8 @@
-// Ranges "iteration" of NVTX, which programs without a framework mark their iterations by
-// (slicer/record/iteration_rule.h). NVTX lies in the program as headers: at its first call it loads
-// the library that NVTX_INJECTION64_PATH names, this one unless the user has another, and lets it
-// put functions in place of its own. Ranges of other names stay unseen, as do ranges that begin on
-// one thread and may end on another.
+// NVTX ranges named "iteration", with which programs without a framework mark their iterations
+// (slicer/record/iteration_rule.h). NVTX is compiled into the program from headers: at its first
+// call it loads the library that NVTX_INJECTION64_PATH names, this one unless the user has another,
+// and lets it replace NVTX's functions. Ranges of other names are ignored, as are ranges that begin
+// on one thread and may end on another.
 #include <dlfcn.h>
 #include <stdlib.h>
 
@@ -53,7 +53,7 @@ int Push(std::string_view name) {
 
 int Pop() {
   if (depth == 0) {
-    return -1;  // as NVTX says of a pop too many
+    return -1;  // as NVTX returns for one pop too many
   }
   if (depth == iteration_depth) {
     iteration_depth = 0;
@@ -111,7 +111,7 @@ __attribute__((constructor)) void OfferInjection() {
 
 extern "C" {
 
-// Called by NVTX, once in each library that has its headers in it. 1: done.
+// Called by NVTX, once for each library compiled with its headers. 1: done.
 int InitializeInjectionNvtx2(prism::shim::GetExportTable get_export_table) {
   const auto* const callbacks =
       static_cast<const prism::shim::ExportedCallbacks*>(get_export_table(prism::shim::kCallbacks));

@@ -4,7 +4,8 @@
 // against the wheel and loaded by observer_loader.cc.
 //
 // The callbacks run for every framework op, so a context is encoded once and found again by a hash
-// over its name, types and shapes (64 bits over some thousands of contexts: no collision to fear).
+// over its name, types and shapes (64 bits over some thousands of contexts: a collision is not a
+// concern).
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -34,13 +35,13 @@ constexpr std::string_view kIterationMarker = "iteration";
 constexpr std::string_view kOptimizerStepPrefix = "Optimizer.step#";
 const std::string kOptimizerOnCpu = "optimizer_on_cpu:";
 
-// A fused optimizer gets lists of all parameters; what is more than this is left out.
+// A fused optimizer gets lists of all parameters; tensors beyond this number are left out.
 constexpr size_t kMaxTensors = 1024;
 constexpr size_t kMaxNameBytes = 256;
 constexpr int64_t kMaxDimensions = 16;
 
-// Ops that never launch anything themselves; leaving them out keeps the context of the op around
-// them and saves time. "record_param_comms" wraps c10d's collectives.
+// Ops that never launch anything themselves; leaving them out keeps the context of the enclosing op
+// and saves time. "record_param_comms" wraps c10d's collectives.
 bool LaunchesNothing(std::string_view name) {
   static const std::unordered_set<std::string_view> names = {
       "record_param_comms",
@@ -114,8 +115,8 @@ uint8_t DataTypeOf(c10::ScalarType type) {
   }
 }
 
-// A subclass answers for its sizes in Python, which may fail, and what is traced with symbols for
-// sizes has none; what they hold is named by the ops on it.
+// A subclass reports its sizes through Python, which may fail, and a tensor traced with symbolic
+// sizes has none; what they hold appears in the ops on it.
 bool IsPlain(const at::Tensor& tensor) {
   return tensor.defined() && !tensor.key_set().has(c10::DispatchKey::Python) &&
          !tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides() && !tensor.is_nested() &&
@@ -183,7 +184,7 @@ uint32_t Define(Table table, std::string_view payload) {
                            static_cast<uint32_t>(payload.size()));
 }
 
-// The id of an op's context; 0 for ops that launch nothing. One cache a thread: no lock.
+// The id of an op's context; 0 for ops that launch nothing. One cache per thread: no lock.
 uint32_t ContextOf(const at::RecordFunction& function) {
   thread_local std::unordered_map<uint64_t, uint32_t> cache;
   const std::string_view name = std::string_view(function.name()).substr(0, kMaxNameBytes);
@@ -227,9 +228,9 @@ struct OpScope : at::ObserverContext {
 
 thread_local int open_optimizer_steps = 0;
 
-// What the CPU computes takes no time here, unless the host's time is measured.
+// Computation on the CPU takes no time here, unless the host's time is measured.
 void CountIfOnCpu(const at::RecordFunction& function) {
-  constexpr int64_t kManyElements = 4096;  // more than the counts of steps that Adam keeps there
+  constexpr int64_t kManyElements = 4096;  // more than the step counts that Adam keeps there
   bool is_on_cpu = false;
   ForEachTensor(function.inputs(), [&](const at::Tensor& tensor) {
     is_on_cpu = is_on_cpu || (tensor.is_cpu() && tensor.numel() >= kManyElements);
@@ -239,7 +240,7 @@ void CountIfOnCpu(const at::RecordFunction& function) {
   }
 }
 
-// An exception would be told by libtorch, once an op.
+// libtorch would report an exception once per op.
 std::unique_ptr<at::ObserverContext> OnOpStart(const at::RecordFunction& function) {
   try {
     const uint32_t context = ContextOf(function);
@@ -276,7 +277,7 @@ void OnOpEnd(const at::RecordFunction& /*function*/, at::ObserverContext* contex
 }
 
 // Asynchronous ranges (c10d's own around each collective) end when someone notices, on any thread:
-// they say nothing about what the program does when.
+// they say nothing about when the program does what.
 std::unique_ptr<at::ObserverContext> OnRangeStart(const at::RecordFunction& function) {
   if (function.isAsync()) {
     return nullptr;
@@ -285,7 +286,7 @@ std::unique_ptr<at::ObserverContext> OnRangeStart(const at::RecordFunction& func
   prism_shim_marker(Define(Table::kMarkerName, name), 1, IsInBackward());
   if (name.starts_with(kOptimizerStepPrefix)) {
     ++open_optimizer_steps;
-    if (name.find("CPUAdam") != name.npos) {  // DeepSpeed's: one call, no op of the framework
+    if (name.find("CPUAdam") != name.npos) {  // DeepSpeed's: one call, not a framework op
       prism_shim_count((kOptimizerOnCpu + std::string(name)).c_str());
     }
   }

@@ -14,7 +14,7 @@ namespace prism::shim {
 
 namespace {
 
-// Looks at most this many times: a program that uses the device without libtorch does not gain it
+// Checks at most this many times: a program that uses the device without libtorch will not load it
 // after thousands of calls.
 constexpr int kMaxAttempts = 1000;
 

@@ -12,8 +12,8 @@
 namespace prism::shim {
 namespace {
 
-// c10d counts up the names that the program does not choose, or hashes the members: another one for
-// every group of a family, so that none says more.
+// For names that the program does not choose c10d uses a counter or a hash of the members: they
+// differ for every group of a family, so they carry no information.
 bool IsMadeUp(const std::string& name) {
   constexpr size_t kHashDigits = 40;
   const bool counted = name.find_first_not_of("0123456789") == std::string::npos;
@@ -28,7 +28,7 @@ void SetName(const std::string& description, const std::string& name, GroupInfo*
   info->name[sizeof(info->name) - 1] = '\0';
 }
 
-// c10d keeps this beside a call (RECORD_PARAM_COMMS), on the calling thread.
+// c10d keeps this during a call (RECORD_PARAM_COMMS), on the calling thread.
 bool FromCall(GroupInfo* info) {
   const auto* const group = static_cast<const torch::ParamCommsDebugInfo*>(
       c10::ThreadLocalDebugInfo::get(c10::DebugInfoKind::PARAM_COMMS_INFO));
@@ -43,8 +43,8 @@ bool FromCall(GroupInfo* info) {
   return true;
 }
 
-// Global ranks of the group; the world's own group and C++ programs may not have named them, then
-// what c10d says beside the call. Empty where neither does.
+// Global ranks of the group; if they are not named (the world's own group, C++ programs), those
+// that c10d keeps during the call. Empty if neither has them.
 std::vector<int32_t> MembersOf(c10d::ProcessGroupNCCL& group) {
   const auto size = static_cast<size_t>(group.getSize());
   const std::vector<uint64_t>& named = group.getOptions()->global_ranks_in_group;

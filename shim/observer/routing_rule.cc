@@ -54,7 +54,7 @@ std::vector<int64_t> Zipf(double exponent, int64_t rows, int64_t choices, int64_
     const double turns = (static_cast<double>(i) + 0.5) * kGolden;
     double left = (turns - std::floor(turns)) * sum;
     size_t choice = 0;
-    size_t last = 0;  // of those with a weight, should rounding pass them all
+    size_t last = 0;  // the last one with a weight, in case rounding passes them all
     for (; choice < weights.size(); ++choice) {
       last = weights[choice] > 0 ? choice : last;
       left -= weights[choice];
@@ -69,7 +69,7 @@ std::vector<int64_t> Zipf(double exponent, int64_t rows, int64_t choices, int64_
   return indices;
 }
 
-// The same call comes in every layer and micro-batch.
+// The same call recurs in every layer and micro-batch.
 const std::vector<int64_t>& Selection(int64_t rows, int64_t choices, int64_t selected) {
   static std::mutex mutex;
   static auto* const made = new std::map<std::array<int64_t, 3>, std::vector<int64_t>>();

@@ -56,7 +56,7 @@ bool IsInteger(const at::Tensor& tensor) {
   return at::isIntegralType(tensor.scalar_type(), /*includeBool=*/true);
 }
 
-// Host copies in place of tensors. False: one of them cannot be had.
+// Host copies in place of tensors. False: one of them is not available.
 class HostInputs {
  public:
   bool Take(const c10::IValue& input) {
@@ -83,7 +83,7 @@ class HostInputs {
     return true;
   }
 
-  // What is overwritten: only its form matters.
+  // A tensor that is overwritten: only its form matters.
   void TakeForm(const at::Tensor& tensor) {
     on_device_ = on_device_ || tensor.is_cuda();
     stack_.emplace_back(at::empty(tensor.sizes(), tensor.options().device(at::kCPU)));
@@ -110,19 +110,19 @@ class HostInputs {
   bool on_device_ = false;
 };
 
-// histc of integers exists on the device alone; small integers are exact as floats.
+// histc of integers exists only on the device; small integers are exact as floats.
 bool NeedsFloats(const c10::OperatorName& op, const c10::IValue& first) {
   return op.name == "aten::histc" && first.isTensor() && IsInteger(first.toTensor());
 }
 
-// Floats all the same: numbers of tokens that a program counts by histc, and what it makes of them
-// for that.
+// Results that are floats but count: numbers of tokens that a program counts with histc, and what
+// it computes from them.
 bool GivesCounts(std::string_view op, c10::ArrayRef<const c10::IValue> inputs) {
   return op == "aten::histc" || (op == "aten::copy_" && inputs.size() > 1 && inputs[1].isTensor() &&
                                  IsInteger(inputs[1].toTensor()));
 }
 
-// Of these the result is of integers whatever they read; of all others when the first tensor is.
+// The result of these is of integers whatever they read; of all others, if the first tensor is.
 bool AlwaysGivesIntegers(std::string_view op) {
   static const std::unordered_set<std::string_view> ops = {"aten::eq",
                                                            "aten::ne",
@@ -147,7 +147,7 @@ bool AlwaysGivesIntegers(std::string_view op) {
   return ops.contains(op);
 }
 
-// A look at types alone, which most calls end with.
+// Checks only types; most calls go no further.
 bool MayGiveIntegers(std::string_view op, c10::ArrayRef<const c10::IValue> inputs) {
   if (AlwaysGivesIntegers(op)) {
     return true;

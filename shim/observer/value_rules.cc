@@ -26,7 +26,7 @@ namespace {
 
 enum class Rule { kFill, kZero, kArange, kTrue, kCompute, kSelect };
 
-// What the end of a call needs: its inputs are gone by then, its outputs are not there before.
+// What the end of a call needs: its inputs are gone by then, its outputs do not exist before.
 struct RuleScope : at::ObserverContext {
   Rule rule = Rule::kTrue;
   c10::Scalar start;
@@ -144,8 +144,8 @@ void WriteFill(c10::ArrayRef<const c10::IValue> inputs) {
   }
 }
 
-// Which input of a selection says the axis: topk(self, k, dim, ...), argmax(self, dim, keepdim) and
-// max(self, dim, keepdim). 0: the op selects nothing.
+// Which input of a selection gives the axis: topk(self, k, dim, ...), argmax(self, dim, keepdim)
+// and max(self, dim, keepdim). 0: the op selects nothing.
 size_t AxisInput(std::string_view op) {
   if (op == "aten::topk") {
     return 2;
@@ -197,7 +197,7 @@ void WriteArange(const RuleScope& scope, const at::Tensor& output) {
   });
 }
 
-// Writes what is known before the call; a scope where its end has to.
+// Writes what is known before the call; returns a scope if the rest must be written at its end.
 std::unique_ptr<RuleScope> ApplyAtStart(Rule rule, const at::RecordFunction& function) {
   const c10::ArrayRef<const c10::IValue> inputs = function.inputs();
   auto scope = std::make_unique<RuleScope>();
@@ -210,7 +210,7 @@ std::unique_ptr<RuleScope> ApplyAtStart(Rule rule, const at::RecordFunction& fun
       WriteZero(inputs);
       return nullptr;
     case Rule::kArange:
-      // arange(start, end, step, out), which every form of the call ends in.
+      // arange(start, end, step, out), to which every form of the call leads.
       if (inputs.size() != 4 || !IsRealNumber(inputs[0]) || !IsRealNumber(inputs[2])) {
         return nullptr;
       }

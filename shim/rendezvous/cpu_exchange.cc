@@ -26,14 +26,14 @@ struct CpuExchangeGroup {
 
 namespace {
 
-// Objects are pickled into slots of any size, of which all bytes count: an absent member's slot
-// always becomes the lowest present one's.
+// Objects are pickled into slots of any size, all bytes of which count: an absent member's slot is
+// always filled with the lowest present one's.
 class HostMemory : public Memory {
  public:
   [[nodiscard]] bool KeepsLargeSlots() const override { return false; }
 };
 
-// A group can be made several times under one name, by all members in the same order.
+// A group can be created several times under one name, by all members in the same order.
 uint64_t DistinctIdentity(uint64_t identity) {
   static std::mutex mutex;
   static auto* const instances = new std::map<uint64_t, uint32_t>();  // used until the very end

@@ -20,7 +20,7 @@ namespace {
 constexpr const char* kNameKey = "prism/name";
 
 // The prefix that the framework gives each group's keys: unlike any other group's, and the same on
-// all members. Stores that live in this process alone have no other members.
+// all members. Stores that exist only in this process have no other members.
 std::string NameOf(const c10::intrusive_ptr<c10d::Store>& store) {
   c10::intrusive_ptr<c10d::Store> base = store;
   if (auto* const prefixed = dynamic_cast<c10d::PrefixStore*>(store.get())) {

@@ -1,5 +1,5 @@
-// c10d::FileStore, by way of the server: a file:// rendezvous waits for the other ranks' lines in
-// the file, which never come.
+// c10d::FileStore, implemented through the server: a file:// rendezvous waits for the other ranks'
+// lines in the file, which never come.
 #include <map>
 #include <mutex>
 #include <new>
@@ -17,8 +17,8 @@ namespace {
 
 using Bytes = std::vector<uint8_t>;
 
-// Lives where the program's FileStore would, so it can have no fields of its own: its client is
-// found by its address.
+// Constructed in the memory of the program's FileStore, so it cannot have fields of its own: its
+// client is looked up by its address.
 class ServedFileStore final : public c10d::FileStore {
  public:
   ServedFileStore(const std::string& path, int workers, TcpStoreConstructor* construct)

@@ -32,7 +32,7 @@ std::vector<HostBuffer> BuffersOf(const Tensors& tensors) {
 
 WorkPointer AllReduce(CpuGroup& group, OpType type, const Tensors& tensors, const ReduceOp& op) {
   for (const at::Tensor& tensor : tensors) {
-    Reduced(ExchangeOperation::kAllReduce, tensor, op);  // refuses before anything is under way
+    Reduced(ExchangeOperation::kAllReduce, tensor, op);  // refuses before anything is in progress
   }
   return StartCollective(
       group, type, tensors, [buffers = BuffersOf(tensors), op](const Collective& collective) {
@@ -166,7 +166,7 @@ WorkPointer ProcessGroupGloo::allgather(std::vector<Tensors>& outputs,
                          });
 }
 
-// The outputs are lists a rank; a buffer is gathered over all of them.
+// The outputs are one list per rank; a buffer is gathered over all of them.
 WorkPointer ProcessGroupGloo::allgather_coalesced(std::vector<Tensors>& output_lists,
                                                   Tensors& input_list,
                                                   const AllgatherOptions& /*opts*/) {

@@ -1,9 +1,9 @@
-// c10d::ProcessGroupGloo with absent members: the class of libtorch's public header, defined anew
-// on top of the exchange among sandbox ranks. libtorch_python makes objects of it through the
-// constructor that torch_hooks.cc interposes; this library is linked -Bsymbolic, so that they carry
-// the table of virtual functions from here. isinstance, options, wrappers and mixed groups work as
-// they do with libtorch's own. Here: the group itself, barriers and point-to-point; collectives are
-// in gloo_collectives.cc.
+// c10d::ProcessGroupGloo with absent members: the class of libtorch's public header, redefined on
+// top of the exchange among sandbox ranks. libtorch_python creates objects of it through the
+// constructor that torch_hooks.cc interposes; this library is linked -Bsymbolic, so that they have
+// the virtual function table from here. isinstance, options, wrappers and mixed groups work as they
+// do with libtorch's own. Here: the group itself, barriers and point-to-point; collectives are in
+// gloo_collectives.cc.
 #include <algorithm>
 #include <memory>
 #include <new>
@@ -36,8 +36,8 @@ struct Transfer {
   int tag;
 };
 
-// Sends and receives of one peer and tag pass each other in order, and wait for nothing else. Lane
-// 0 is that of the collectives.
+// Sends and receives of one peer and tag keep their order, and wait for nothing else. Lane 0 is
+// that of the collectives.
 uint64_t LaneOf(const Transfer& transfer) {
   return (uint64_t{1} << 63U) | (uint64_t{transfer.is_send} << 62U) |
          (static_cast<uint64_t>(static_cast<uint32_t>(transfer.peer)) << 32U) |
@@ -68,7 +68,7 @@ WorkPointer StartTransfer(CpuGroup& group, const at::Tensor& tensor, const Trans
   return work;
 }
 
-// Those of another backend are passed where a group of both kinds of device is split.
+// Options of another backend are passed if a group for both kinds of device is split.
 c10::intrusive_ptr<ProcessGroupGloo::Options> OptionsFrom(
     const c10::intrusive_ptr<Backend::Options>& given) {
   auto options = c10::dynamic_intrusive_pointer_cast<ProcessGroupGloo::Options>(given);
@@ -139,7 +139,7 @@ c10::intrusive_ptr<Work> ProcessGroupGloo::recv(std::vector<at::Tensor>& tensors
   return StartTransfer(GroupOf(*this, contexts_), tensors[0], {false, srcRank, tag});
 }
 
-// Whoever comes first: among absent ranks the next one.
+// From whoever arrives first; among absent ranks, the next one.
 c10::intrusive_ptr<Work> ProcessGroupGloo::recvAnysource(std::vector<at::Tensor>& tensors,
                                                          int tag) {
   prism::shim::CheckOne("recvAnysource", tensors);

@@ -10,7 +10,7 @@
 namespace prism::shim {
 namespace {
 
-// As much of Python's stable interface as is needed; a program without Python has none of it, so
+// The part of Python's stable interface that is needed; a program without Python has none of it, so
 // nothing is linked.
 struct Python {
   int (*ensure)();
@@ -43,7 +43,7 @@ void Run() {
     return;
   }
   const int state = python.ensure();
-  // The module stays for good: the functions in it are the program's from now on.
+  // The module is never released: its functions belong to the program from now on.
   void* const names = python.dictionary_of(python.new_module("prism_absent_ranks"));
   if (python.run(kAbsentRanksSource, kFileInput, names, names) == nullptr) {
     python.print_error();

@@ -22,7 +22,7 @@ uint16_t ServerPort() {
   return static_cast<uint16_t>(std::strtoul(std::getenv(kStoreVariable), nullptr, 10));
 }
 
-// A client of this address at `self`, whatever role the program's options give it.
+// Constructs at `self` a client of this address, whatever role the program's options give it.
 void Construct(void* self,
                const StoreAddress& address,
                c10d::TCPStoreOptions options,

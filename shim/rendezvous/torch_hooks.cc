@@ -1,9 +1,8 @@
-// Stands in for the constructors by which a program makes its stores and CPU process groups: so
-// that whatever host, port or file it names, it comes to the server that answers for absent ranks,
-// and so that no connection to absent ranks is tried. libtorch_python imports these constructors
-// from libtorch_cpu; a preloaded definition is called instead. Only the complete object
-// constructors (C1) are replaced: libprism_rendezvous.so derives from the classes and uses the
-// others.
+// Replaces the constructors with which a program creates its stores and CPU process groups, so that
+// whatever host, port or file it names, it reaches the server that answers for absent ranks, and no
+// connection to absent ranks is attempted. libtorch_python imports these constructors from
+// libtorch_cpu; a preloaded definition is called instead. Only the complete object constructors
+// (C1) are replaced: libprism_rendezvous.so derives from the classes and uses the others.
 //
 // Without PRISM_STORE, or without the library, the program gets libtorch's own.
 #include <dlfcn.h>
@@ -43,7 +42,7 @@ TcpStoreConstructor* RealTcpStore() {
   return real;
 }
 
-// libprism_rendezvous.so; nullptr where the process has no server to turn to.
+// libprism_rendezvous.so; nullptr if the process has no server.
 void* Library() {
   static void* const library = []() -> void* {
     if (getenv(kStoreVariable) == nullptr) {
@@ -80,7 +79,7 @@ void PrismGloo(void* self, const void* store, int rank, int size, void* options)
     "_ZN4c10d16ProcessGroupGlooC1ERKN3c1013intrusive_ptrINS_5StoreENS1_6detail34"
     "intrusive_target_default_null_typeIS3_EEEEiiNS2_INS0_7OptionsENS5_ISA_EEEE")
     __attribute__((visibility("default")));
-// Returns a shared_ptr, by the address that the caller gives.
+// Returns a shared_ptr through the address that the caller gives.
 void* PrismGlooDevice(void* result,
                       bool lazy) __asm__("_ZN4c10d16ProcessGroupGloo19createDefaultDeviceEb")
     __attribute__((visibility("default")));
