@@ -7,7 +7,8 @@
 namespace prism::launch {
 namespace {
 
-// One number of the search. Steps are factors of (value + offset), so that zero can be left.
+// One number of the search. Steps are factors on (value + offset), so that a value of zero can
+// change.
 struct Knob {
   std::string profile;
   std::string key;
@@ -24,10 +25,10 @@ double OffsetOf(const std::string& key) {
   return key == "nccl.ramp" || key == "net.bandwidth_loss_per_doubling" ? 0.02 : 0;
 }
 
-// A network with fewer rows keeps its values: five numbers would follow single rows.
+// A network with fewer rows keeps its values: five numbers would overfit single rows.
 constexpr size_t kLeastRows = 6;
 
-// Rows of one platform, and its cluster as the profiles have it.
+// Rows of one platform, and its cluster according to the profiles.
 struct PlatformRows {
   graph::ClusterSpec cluster;
   std::string network;
@@ -121,7 +122,7 @@ class Search {
     return knob.profile == platform.network || knob.profile == platform.links;
   }
 
-  // Keeps the step if the platforms that it touches gain from it together.
+  // Keeps the step if it improves the platforms that it affects, taken together.
   bool TryStep(Knob* knob, double factor) {
     const double before = knob->value;
     const double offset = OffsetOf(knob->key);

@@ -1,6 +1,6 @@
 // Fits the few parameters of a cluster's network and of a GPU generation's links to measured
 // collectives, for the leave-one-curve-out errors and for writing profiles. Rows without a size
-// (vendors' peaks) take no part.
+// (vendors' peaks) are not used.
 #pragma once
 
 #include <map>
@@ -12,15 +12,15 @@
 
 namespace prism::launch {
 
-// At most six a cluster; those of a generation count among the twelve of its GPU types.
+// At most six per cluster; those of a generation count among the twelve of its GPU types.
 struct CollectiveParameters {
   std::vector<std::string> network;  // keys in the network's profile
-  std::vector<std::string> links;    // keys in links/, one profile a GPU generation
+  std::vector<std::string> links;    // keys in links/, one profile per GPU generation
 };
 const CollectiveParameters& FittedCollectiveParameters();
 
-// Values by profile and key that make the mean |log(predicted / measured)| of `rows` least, found
-// by a pattern search from the profiles' own values (deterministic). Keys that change nothing keep
+// Values by profile and key that minimise the mean |log(predicted / measured)| of `rows`, found by
+// a pattern search starting at the profiles' own values (deterministic). Keys without effect keep
 // their value and are left out.
 Result<ProfileOverrides> FitCollectives(const std::vector<const CollectiveRow*>& rows);
 

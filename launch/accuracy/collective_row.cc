@@ -88,8 +88,8 @@ constexpr auto kKinds = std::to_array<KindName>({
     {"scatter", CollectiveKind::kScatter},
 });
 
-// nccl-tests' name of what is written with other case or separators, or as its program
-// ("AllReduce", "all-reduce", "all_reduce_perf"); the text itself where there is none.
+// nccl-tests' name for a collective written with other case or separators, or as its program
+// ("AllReduce", "all-reduce", "all_reduce_perf"); the text itself if there is none.
 std::string CollectiveNamed(const std::string& text) {
   const auto letters = [](std::string_view name) {
     std::string kept;
@@ -118,16 +118,16 @@ double Number(const std::string& text) {
   return text.empty() ? 0 : std::strtod(text.c_str(), nullptr);
 }
 
-// 227 of "2.27.7", "v2.27.7-1" or "NCCL 2.27"; 0 where it states none.
+// 227 of "2.27.7", "v2.27.7-1" or "NCCL 2.27"; 0 if none is stated.
 int32_t ReleaseNamed(const std::string& text) {
   const size_t major = text.find("2.");
   const double minor = major == std::string::npos ? 0 : Number(text.substr(major + 2));
   return minor >= 1 && minor < 100 ? 200 + static_cast<int32_t>(minor) : 0;
 }
 
-// "8 x 400 Gb/s", "8x400 Gb/s"; one NIC where it says so or gives a rate of the whole node, and as
-// many as the profile has where it gives the rate alone; nothing where the text states no rate.
-// In lower case, with " gb/s" for whatever a rate's unit is written as: "HDR 200Gb/s", "400 Gbps".
+// "8 x 400 Gb/s", "8x400 Gb/s"; one NIC if it says so or gives a rate for the whole node, and as
+// many as the profile has if it gives only the rate; null if the text states no rate. In lower
+// case, with " gb/s" for any spelling of the unit: "HDR 200Gb/s", "400 Gbps".
 std::string WithOneUnit(const std::string& interconnect) {
   std::string text = LowerCase(interconnect);
   for (const std::string_view unit : {"gbit/s", "gbps"}) {
@@ -216,7 +216,7 @@ class RowReader {
     ReadTopology(&row);
     ReadPlatform(&row);
     row.algorithm = ForcedAlgorithm(Text("algo"), row.topology.nodes == 1);
-    // A vendor's slide that lists the reduction in the switch apart means the ring where it does
+    // A vendor's slide that lists the reduction in the switch separately means the ring if it does
     // not name it.
     if (!row.algorithm.has_value() && row.collective == "all_reduce" &&
         Contains(Text("source_ref"), " slide")) {
@@ -242,7 +242,7 @@ class RowReader {
     return Contains(LowerCase(Text(column)), LowerCase(part));
   }
 
-  // What a row does not state is taken to be eight GPUs a node, four nodes where it names a
+  // If a row does not state them, eight GPUs per node are assumed, and four nodes if it names a
   // network; a rack-wide NVLink domain is one node.
   void ReadTopology(CollectiveRow* row) const {
     constexpr int32_t kRack = 72;
@@ -261,7 +261,7 @@ class RowReader {
       nodes = DivideUp(size, a_node);
     }
     size = size > 0 ? size : nodes * a_node;
-    if (rack) {  // trays of four GPUs are no nodes to NCCL
+    if (rack) {  // trays of four GPUs are not nodes to NCCL
       a_node = kRack;
       nodes = DivideUp(size, a_node);
     }

@@ -1,5 +1,5 @@
 // Rows of a table of measured collectives (columns of nccl_busbw.csv): what was measured, and on
-// what cluster to predict it.
+// which cluster to predict it.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace prism::launch {
 
-// The cluster of a row: profiles that it is composed of, network last, and what the row itself
-// states of the NICs.
+// The cluster of a row: the profiles that compose it, network last, and what the row itself states
+// about the NICs.
 struct CollectivePlatform {
   std::string gpu;      // "gpus/h100-80"
   std::string network;  // "networks/aws-p5"
@@ -36,10 +36,10 @@ struct CollectiveRow {
   bool send_receive = false;
   graph::CollectiveShape shape;
   replayer::CommTopology topology;
-  bool saturated = false;                            // no size printed: taken at kSaturatedBytes
+  bool saturated = false;                            // no size printed: kSaturatedBytes
   std::optional<replayer::NcclAlgorithm> algorithm;  // where the run forced it
   CollectivePlatform platform;
-  double measured_s = 0;           // out of place, from its time, else its bus bandwidth
+  double measured_s = 0;           // out of place, from its time, otherwise from its bus bandwidth
   double measured_in_place_s = 0;  // 0: not printed
   std::string reason_skipped;
 };
@@ -54,7 +54,8 @@ Status SetCollective(const std::string& name, CollectiveRow* row);
 
 Result<std::vector<CollectiveRow>> ReadCollectiveRows(const CsvTable& table);
 
-// The profile with what NVLinks of the GPU's generation reach in collectives; "" without NVLink.
+// The profile with the bandwidth that NVLinks of the GPU's generation reach in collectives; ""
+// without NVLink.
 std::string LinksOf(const graph::ClusterSpec& cluster);
 
 // The cluster, with `overrides` in place of values of its profiles.

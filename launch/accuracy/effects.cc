@@ -11,7 +11,7 @@
 namespace prism::launch {
 namespace {
 
-// So much that what runs at this rate takes no time (replayer/cost/parameters.cc has the limits).
+// So large that what runs at this rate takes no time (replayer/cost/parameters.cc has the limits).
 constexpr double kFree = 1e18;       // byte/s
 constexpr double kFreeRatio = 1e3;   // of a nominal rate
 constexpr double kNoStalls = 65536;  // nodes: more than any job has

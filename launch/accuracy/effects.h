@@ -1,6 +1,6 @@
-// Effects of the model that can be taken away, one at a time, to see how much error each removes.
-// Nothing is fitted again without them, so that a number says what the effect does in this model,
-// not what another model would make of its absence.
+// Effects of the model that can be removed, one at a time, to see by how much each reduces the
+// error. Nothing is refitted without them, so a number says what the effect contributes in this
+// model, not what another model would make of its absence.
 #pragma once
 
 #include <span>
@@ -22,8 +22,9 @@ struct Effect {
 // In the order in which they are printed.
 std::span<const Effect> Effects();
 
-// Takes the effect from all plans: from what their jobs do, or from the parameters of their
-// clusters, which `overrides` gets. kInvalidArgument with a near name for an effect unknown.
+// Removes the effect from all plans: from what their jobs do, or from the parameters of their
+// clusters, which are put into `overrides`. kInvalidArgument, with a similar name, for an unknown
+// effect.
 Status TakeAway(const std::string& effect,
                 std::vector<RowPlan>* plans,
                 ProfileOverrides* overrides);

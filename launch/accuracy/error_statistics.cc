@@ -34,7 +34,7 @@ std::vector<double> Ranks(const std::vector<double>& values) {
   return ranks;
 }
 
-// Nothing where one of the two does not vary.
+// Null if one of the two does not vary.
 std::optional<double> Correlation(const std::vector<double>& a, const std::vector<double>& b) {
   const double mean_a = Mean(a);
   const double mean_b = Mean(b);

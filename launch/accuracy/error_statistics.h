@@ -8,7 +8,7 @@
 
 namespace prism::launch {
 
-// A prediction beside its measurement, in seconds (or bytes: any one unit).
+// A prediction with its measurement, in seconds (or bytes: any one unit).
 struct PredictedPoint {
   double predicted = 0;
   double low = 0;
@@ -27,8 +27,8 @@ struct ErrorStatistics {
   double p90_pct = 0;     // likewise
   double worst_pct = 0;   // likewise
   double bias_pct = 0;    // mean of the error with its sign
-  // 1 - sum of squared errors / that of the mean of what was measured; nothing where all
-  // measurements are equal.
+  // 1 - sum of squared errors / that of predicting the mean measurement; null if all measurements
+  // are equal.
   std::optional<double> r2;
 };
 
@@ -42,13 +42,13 @@ struct IntervalStatistics {
 
 IntervalStatistics SummariseIntervals(const std::vector<PredictedPoint>& points);
 
-// How well predictions order the plans of a group. Groups of fewer than three points do not count.
+// How well predictions order the plans of a group. Groups of fewer than three points are ignored.
 struct RankingStatistics {
   int64_t groups = 0;
-  // Spearman's, mean over groups weighted by their points, less those of which all are predicted,
-  // or all measured, to be equal; nothing where none is left.
+  // Spearman's, mean over groups weighted by their points, without groups in which all predictions
+  // or all measurements are equal; null if none are left.
   std::optional<double> rank_correlation;
-  double median_regret_pct = 0;  // of the plan predicted fastest: measured over the best, less one
+  double median_regret_pct = 0;  // of the plan predicted fastest: measured over the best, minus one
   double worst_regret_pct = 0;
 };
 

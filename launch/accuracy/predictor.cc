@@ -17,7 +17,7 @@
 namespace prism::launch {
 namespace {
 
-// A job as a row describes it, without the names that tell rows apart.
+// A job as a row describes it, without the names that distinguish rows.
 struct Job {
   graph::JobSpec spec;
   graph::TrainingStyle style;
@@ -25,7 +25,7 @@ struct Job {
   bool operator==(const Job&) const = default;
 };
 
-// `parameters`: of the row's cluster, for what its framework's host thread does.
+// `parameters`: those of the row's cluster, for the work of its framework's host thread.
 Job JobOf(const RowPlan& plan, const graph::ParameterTable& parameters) {
   Job job = {plan.job, WithHostTimes(plan.job, plan.style, parameters)};
   job.spec.name.clear();
@@ -37,7 +37,7 @@ Job JobOf(const RowPlan& plan, const graph::ParameterTable& parameters) {
 // Rows of one job, and its graph, ready to be evaluated with any parameters.
 struct JobEvaluator {
   std::vector<size_t> rows;
-  std::unique_ptr<graph::JobProgram> program;  // the evaluator points to it
+  std::unique_ptr<graph::JobProgram> program;  // referenced by the evaluator
   std::unique_ptr<replayer::StageEvaluator> evaluator;
   std::string failure;
 };
@@ -53,7 +53,7 @@ Status MakeEvaluator(const Job& described, JobEvaluator* job) {
   return OkStatus();
 }
 
-// Smaller nodes than those of the network's profile have a NIC a GPU at most.
+// Nodes smaller than those of the network's profile have at most one NIC per GPU.
 void SetNodeSize(int32_t gpus, graph::ClusterSpec* cluster) {
   constexpr const char* kNics = "net.nics_per_node";
   cluster->gpus_per_node = gpus;
@@ -95,7 +95,7 @@ class Predictor::Impl {
   // Where a job ran, and how long an iteration takes there.
   using Place = std::pair<std::vector<std::string>, int32_t>;  // profiles, GPUs of a node
 
-  // Releases of a framework publish the same job again and again.
+  // Releases of a framework publish the same job repeatedly.
   std::vector<Job> FindJobs() {
     std::vector<Job> seen;
     for (size_t row = 0; row < plans_.size(); ++row) {
@@ -115,7 +115,7 @@ class Predictor::Impl {
     return seen;
   }
 
-  // The longest first, so that no thread is left alone with one at the end.
+  // Longest first, so that no thread is left with a long one at the end.
   void OrderByWork(const std::vector<Job>& jobs) {
     const auto passes = [&](size_t index) {
       const graph::JobSpec& job = jobs[index].spec;
@@ -140,7 +140,7 @@ class Predictor::Impl {
     return OkStatus();
   }
 
-  // All rows of a job; writes to their predictions only.
+  // Predicts all rows of a job; writes only to their predictions.
   void PredictJob(JobEvaluator* job,
                   bool with_intervals,
                   std::vector<RowPrediction>* predictions) const {

@@ -1,4 +1,4 @@
-// Predictions for many rows, again and again with other parameters: what a fit needs. Graphs are
+// Predictions for many rows, repeatedly with different parameters, as a fit needs them. Graphs are
 // built once.
 #pragma once
 
@@ -17,9 +17,9 @@ struct RowPrediction {
   double seconds = 0;
   double low_s = 0;
   double high_s = 0;
-  double stalled_s = 0;  // where transfers stall that need not (replayer/cost/congestion.h)
-  bool uneven = false;   // StageReplayResult names communicators that ranks of a stage do not share
-  std::string failure;   // not empty: why there is none; the rest is 0 then
+  double stalled_s = 0;  // if transfers that may stall do (replayer/cost/congestion.h)
+  bool uneven = false;   // StageReplayResult::uneven is not empty
+  std::string failure;   // not empty: why there is no prediction; then the rest is 0
 };
 
 class Predictor {
@@ -29,8 +29,8 @@ class Predictor {
   Predictor(Predictor&&) noexcept;
   ~Predictor();
 
-  // One for each plan. `with_intervals` off leaves low_s and high_s at seconds. Fails when the
-  // profiles with `overrides` are no cluster.
+  // One for each plan. Without `with_intervals` low_s and high_s equal seconds. Fails if the
+  // profiles with `overrides` do not make a valid cluster.
   Result<std::vector<RowPrediction>> Predict(const ProfileOverrides& overrides,
                                              bool with_intervals);
 

@@ -1,4 +1,4 @@
-// Errors that other tools publish for runs of these tables.
+// Errors that other tools have published for runs in these tables.
 #pragma once
 
 #include <span>

@@ -64,7 +64,7 @@ constexpr auto kMeasureColumns = std::to_array<std::string_view>({
     "peak_mem_gib",
 });
 
-// Without one of each line no row says which job it was; any other column may be absent.
+// At least one of each line is needed to know a row's job; any other column may be absent.
 constexpr auto kNeededColumns = std::to_array<std::array<std::string_view, 4>>({
     {"id"},
     {"model", "hidden"},
@@ -80,7 +80,7 @@ bool IsCount(std::string_view column) {
   return std::find(kCountColumns.begin(), kCountColumns.end(), column) != kCountColumns.end();
 }
 
-// A number that could stand in the column.
+// The number in the text, if it is plausible for the column.
 std::optional<double> PlausibleNumber(std::string_view column, const std::string& text) {
   double value = 0;
   const bool plausible = ParseNumber(text, &value) && std::isfinite(value) && value >= 0 &&

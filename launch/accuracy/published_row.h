@@ -20,34 +20,34 @@ class PublishedRow {
   [[nodiscard]] const std::string& Text(std::string_view column) const {
     return table_->Field(row_, column);
   }
-  // The same in lower case: texts are matched by words in them.
+  // The same in lower case: texts are matched by the words in them.
   [[nodiscard]] std::string Lower(std::string_view column) const;
   [[nodiscard]] bool Says(std::string_view column, std::string_view lower_case_word) const;
 
-  // Of letters, digits and underscores, in lower case.
+  // Words of letters, digits and underscores, in lower case.
   [[nodiscard]] std::vector<std::string> Words(std::string_view column) const;
 
-  // What keeps the row from being read, a field that ought to be a number and is none, a negative
-  // one or one beyond any limit; "" where nothing does.
+  // Why the row cannot be read: a field that should be a number and is not, is negative or is
+  // beyond any limit; "" if it can.
   [[nodiscard]] std::string Fault() const;
 
-  // Empty field, or one that is at fault: none.
+  // Null for an empty or faulty field.
   [[nodiscard]] std::optional<double> Number(std::string_view column) const;
-  // A whole number above 0; 0 as where the field is empty.
+  // A whole number above 0; 0 is treated like an empty field.
   [[nodiscard]] std::optional<int64_t> Integer(std::string_view column) const;
-  // "yes", "true", "1", "on", or "no", "false", "0", "off"; empty and anything else: none.
+  // "yes", "true", "1", "on", or "no", "false", "0", "off"; null for empty and anything else.
   [[nodiscard]] std::optional<bool> Flag(std::string_view column) const;
   // Value of a key of the column extra ("key=value;key=value"); absent: empty.
   [[nodiscard]] std::string Extra(std::string_view key) const;
 
-  // Name of the table that the row is from: as stated, else what its id begins with.
+  // Name of the table that the row is from: as stated, otherwise what its id begins with.
   [[nodiscard]] std::string Source() const;
   [[nodiscard]] bool IsFrom(std::string_view lower_case_word) const;  // of that name
 
   // All rows of the table, this one included.
   [[nodiscard]] std::vector<PublishedRow> RowsOfTable() const;
 
-  // Seconds of a step: as printed, else as derived from throughput.
+  // Seconds of a step: as printed, otherwise as derived from throughput.
   [[nodiscard]] std::optional<double> MeasuredSeconds() const;
   [[nodiscard]] std::optional<double> PeakMemoryBytes() const;
 
@@ -60,13 +60,13 @@ class PublishedRow {
 struct PublishedTable {
   std::string path;
   CsvTable csv;
-  std::vector<std::string> absent_columns;  // of the documented ones; their fields read as empty
+  std::vector<std::string> absent_columns;  // documented columns that are absent; read as empty
 
   [[nodiscard]] std::vector<PublishedRow> Rows() const;
 };
 
-// kBadFile when the file is absent or damaged, has an id twice or none, or lacks what every job
-// follows from: ids, the model or its width, the batch, the GPUs or their degrees.
+// kBadFile if the file is absent or damaged, has a duplicate or missing id, or lacks what every job
+// is derived from: ids, the model or its width, the batch, the GPUs or their degrees.
 Result<PublishedTable> ReadPublishedTable(const std::string& path);
 
 }  // namespace prism::launch

@@ -17,8 +17,8 @@ struct Words {
   int64_t count;
 };
 
-// GPT-2's byte pairs are what the tests' data are encoded in unless they say otherwise, BERT's word
-// pieces what its program takes.
+// The tests' data are encoded in GPT-2's byte pairs unless they say otherwise; BERT's program uses
+// its word pieces.
 constexpr auto kWords = std::to_array<Words>({{"", 50257},
                                               {"BertWordPieceLowerCase", 30522},
                                               {"BertWordPieceCase", 28996},
@@ -42,7 +42,7 @@ constexpr auto kFlags = std::to_array<Argument>({
 
 struct Unmodelled {
   std::string_view argument;
-  std::string_view otherwise;  // the value that changes nothing, "" where the argument has none
+  std::string_view otherwise;  // the value without effect, "" if the argument has none
   double spread;               // of the time
 };
 
@@ -83,7 +83,8 @@ bool LacksDeterministicKernels(const PublishedRow& row) {
          row.Says("source_ref", "_lts_") && row.Text("framework_version") < "2026";
 }
 
-// Without a backend Transformer Engine takes cuDNN's kernels; Megatron's own layers have none.
+// If no backend is given Transformer Engine uses cuDNN's kernels; Megatron's own layers are
+// unfused.
 AttentionKind AttentionOf(const PublishedRow& row) {
   const std::string backend = row.Extra("attention-backend");
   if (backend == "unfused" || backend == "local" || row.Extra("transformer_impl") == "local" ||

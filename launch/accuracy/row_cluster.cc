@@ -49,13 +49,13 @@ std::string WithMemory(std::string profile, const PublishedRow& row) {
   return profile;
 }
 
-// Published runs of these frameworks are of 2020 to 2023, MegaScale's the last of them.
+// Published runs of these frameworks are from 2020 to 2023, MegaScale's being the last.
 bool OfAmpereTimes(FrameworkFamily family) {
   return family == FrameworkFamily::kMegatronLm || family == FrameworkFamily::kMegatronDeepSpeed ||
          family == FrameworkFamily::kDeepSpeedZero || family == FrameworkFamily::kMegaScale;
 }
 
-// The GPU of the software's time where none is named, unless format or memory say otherwise.
+// The GPU of the software's time if none is named, unless format or memory say otherwise.
 std::string UnnamedGpu(const PublishedRow& row, Assumptions* assumptions) {
   constexpr double kSpread = 0.5;
   constexpr double kInGeneration = 0.2;  // format or memory leave GPUs of one generation
@@ -99,7 +99,7 @@ struct NetworkWord {
   std::string_view profile;
 };
 
-// Clusters known by what a row says of them; the first found decides.
+// Clusters recognised by what a row says about them; the first found decides.
 constexpr auto kNetworkWords = std::to_array<NetworkWord>({
     {"interconnect", "selene", "networks/selene"},
     {"note", "before the node pcie/numa fix", "networks/jean-zay-2022-02"},
@@ -168,8 +168,8 @@ int32_t DomainOfRow(const PublishedRow& row,
   return static_cast<int32_t>(std::clamp<int64_t>(stated, 1, 1024));
 }
 
-// Leaving each Blackwell GPU out of the fit of its generation in turn costs 9 % in the median
-// (experiments/fit, --hold-out gpu); those in it have a clock of their own.
+// Leaving each Blackwell GPU in turn out of the fit of its generation costs 9 % in the median
+// (experiments/fit, --hold-out gpu); those in the fit have their own clock.
 void NoteUnfitted(const std::string& gpu, Assumptions* assumptions) {
   constexpr double kOfClass = 0.06;
   constexpr double kPrior = 0.12;
@@ -180,7 +180,7 @@ void NoteUnfitted(const std::string& gpu, Assumptions* assumptions) {
   }
 }
 
-// Published runs of these frameworks are of 2020 to 2022.
+// Published runs of these frameworks are from 2020 to 2022.
 bool BeforePxn(FrameworkFamily family) {
   return family == FrameworkFamily::kMegatronLm || family == FrameworkFamily::kMegatronDeepSpeed ||
          family == FrameworkFamily::kDeepSpeedZero;

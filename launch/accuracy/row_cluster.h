@@ -19,8 +19,8 @@ struct RowCluster {
   bool operator==(const RowCluster&) const = default;
 };
 
-// Of a job on `gpus` GPUs. Never fails: an unknown GPU is taken for the one whose data sheet fits
-// best, and noted.
+// For a job on `gpus` GPUs. Never fails: an unknown GPU is treated as the one whose data sheet fits
+// best, and this is noted.
 RowCluster ClusterOfRow(const PublishedRow& row, int64_t gpus, Assumptions* assumptions);
 
 }  // namespace prism::launch

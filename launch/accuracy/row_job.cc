@@ -25,7 +25,7 @@ int32_t Degree(const std::optional<int64_t>& stated) {
 }
 
 // The run of the table that prints this degree of its plan and is nearest to this one: same model,
-// GPU and framework, the number of GPUs as near as possible; nothing where there is none.
+// GPU and framework, the number of GPUs as near as possible; null if there is none.
 std::optional<PublishedRow> NearestPlan(const PublishedRow& row,
                                         int64_t gpus,
                                         std::string_view degree) {
@@ -48,8 +48,8 @@ std::optional<PublishedRow> NearestPlan(const PublishedRow& row,
   return nearest;
 }
 
-// GPUs of a replica: what micro-batches of one sequence leave where their number is printed, else
-// as few as there are sequences for, and enough to hold a model that is trained whole.
+// GPUs of a replica: derived from micro-batches of one sequence if their number is printed,
+// otherwise as few as there are sequences for, and enough to hold a model that is fully trained.
 int64_t GpusOfReplica(const PublishedRow& row, int64_t gpus) {
   const int64_t sequences = row.Integer("global_batch").value_or(gpus);
   const int64_t steps = row.Integer("grad_accum").value_or(0);
@@ -60,7 +60,7 @@ int64_t GpusOfReplica(const PublishedRow& row, int64_t gpus) {
   while (gpus / replica > sequences && gpus % (2 * replica) == 0) {
     replica *= 2;
   }
-  constexpr double kBillionsAGpu = 3;  // states of 16 to 18 bytes a parameter in about 60 GB
+  constexpr double kBillionsAGpu = 3;  // states of 16 to 18 bytes per parameter in about 60 GB
   const double billions = row.Number("params_b").value_or(0);
   const bool trains_all = !row.Says("run_kind", "lora") && !row.Says("model", "lora");
   while (trains_all && billions / static_cast<double>(replica) > kBillionsAGpu &&
@@ -85,7 +85,7 @@ void AssumeBesideContext(int64_t cp,
 }
 
 // A run whose plan is not printed at all. Replicas are divided as in the nearest run that prints
-// its plan, what tp and pp leave being context parallel; where there is none, they are tensor
+// its plan, with the rest after tp and pp being context parallel; if there is none, they are tensor
 // parallel inside a node and pipeline parallel beyond.
 void AssumePlan(const PublishedRow& row,
                 int64_t gpus,
@@ -134,7 +134,7 @@ bool HasExperts(const PublishedRow& row) {
 }
 
 // Megatron-LM and NeMo divide experts as they divide layers unless told otherwise; recipes of
-// Megatron-Bridge and of DeepSeek-V3 say 1, and what Megatron-Core's own pages print says mostly 1.
+// Megatron-Bridge and of DeepSeek-V3 say 1, and Megatron-Core's own pages usually print 1.
 int32_t ExpertTensorDegree(const PublishedRow& row,
                            int32_t tp,
                            int64_t gpus,
@@ -159,7 +159,7 @@ int32_t ExpertTensorDegree(const PublishedRow& row,
   return 1;
 }
 
-// Degrees of experts where the row has some and says nothing: as in the nearest run, else inside a
+// Degrees of experts if the row has experts and gives none: as in the nearest run, else inside a
 // node.
 int32_t ExpertDegree(const PublishedRow& row, int64_t gpus, Assumptions* assumptions) {
   const std::optional<int64_t> stated = row.Integer("ep");
@@ -176,9 +176,8 @@ int32_t ExpertDegree(const PublishedRow& row, int64_t gpus, Assumptions* assumpt
   return kInsideNode;
 }
 
-// A degree that the row leaves out is what the others leave of its GPUs: of tp, pp and cp the first
-// that is missing where replicas are counted, else cp where there are fewer sequences than
-// replicas.
+// A degree that the row omits is its GPUs divided by the others: the first missing one of tp, pp
+// and cp if the number of replicas is given, else cp if there are fewer sequences than replicas.
 void FillDegree(const PublishedRow& row,
                 int64_t gpus,
                 Assumptions* assumptions,
@@ -201,7 +200,7 @@ void FillDegree(const PublishedRow& row,
       *missing = static_cast<int32_t>(left);
       assumptions->Add("parallel plan: the degree that is not printed is what the others leave");
     } else if (missing == nullptr && crowded) {
-      // Not all that are left over can be replicas.
+      // Not all that are left can be replicas.
       constexpr double kSpread = 0.15;
       sizes->cp *= static_cast<int32_t>(gpus / (known * batch));
       assumptions->Add("context parallel: more ranks than printed, a sequence a replica", kSpread);
@@ -215,7 +214,7 @@ void FillDegree(const PublishedRow& row,
   }
 }
 
-// GPUs of the job: printed, or as many as the degrees take together. Where replicas are not counted
+// GPUs of the job: printed, or the product of the degrees. If the number of replicas is not given
 // either: the fewest that fill a node and hold the experts.
 int64_t GpusOfRow(const PublishedRow& row,
                   const graph::ParallelSizes& sizes,
@@ -229,9 +228,9 @@ int64_t GpusOfRow(const PublishedRow& row,
   if (replicas > 0 || !states_plan || replica > kMaxDegree) {
     return replica * replicas;
   }
-  constexpr double kSpread = 0.5;  // of the time, which goes with the number of replicas
+  constexpr double kSpread = 0.5;  // of the time, which depends on the number of replicas
   constexpr int32_t kUsualNode = 8;
-  constexpr int32_t kOfRelease = 8 * kUsualNode;  // what most of those of Megatron-LM need at least
+  constexpr int32_t kOfRelease = 8 * kUsualNode;  // the least that most of Megatron-LM's need
   const bool of_release = row.Says("note", "release run");
   assumptions->Add(of_release ? "number of GPUs: 64, or the fewest nodes that hold the plan"
                               : "number of GPUs: the fewest nodes that hold the plan",
@@ -279,8 +278,8 @@ Result<graph::ParallelSizes> SizesOfRow(const PublishedRow& row, Assumptions* as
   return sizes;
 }
 
-// Sequences of a micro-batch where the source is silent. Megatron-LM's own runs without a pipeline
-// that say so (SC21, Korthikanti et al.) take their step in one micro-batch where memory allows.
+// Sequences per micro-batch if the source does not say. Megatron-LM's own runs without a pipeline
+// that do (SC21, Korthikanti et al.) take their step in one micro-batch if memory allows.
 int64_t UsualMicroBatch(const PublishedRow& row,
                         const graph::ParallelSizes& sizes,
                         int64_t seq_len,
@@ -297,7 +296,7 @@ int64_t UsualMicroBatch(const PublishedRow& row,
   if (sizes.pp > 1 || seq_len > 8192) {
     return 1;
   }
-  // Of a micro-batch where memory is not tight.
+  // Tokens of a micro-batch if memory is not tight.
   const int64_t most_tokens = RunsMegatronLmScripts(row) ? 16384 : 8192;
   const int64_t most = std::max<int64_t>(1, most_tokens / seq_len);
   int64_t size = std::min(most, per_replica);
@@ -328,7 +327,8 @@ Status ReadBatch(const PublishedRow& row, Assumptions* assumptions, graph::JobSp
   }
   job->micro_batch_size = assumptions->Or(
       micro, UsualMicroBatch(row, job->parallel, job->seq_len, *batch), "micro-batch: usual", 0.03);
-  // Replicas that get no whole micro-batch: a smaller one, then fewer micro-batches than stated.
+  // If replicas do not get a whole micro-batch: a smaller one, then fewer micro-batches than
+  // stated.
   if (job->micro_batch_size * replicas > *batch) {
     job->micro_batch_size = std::max<int64_t>(1, *batch / replicas);
     assumptions->Add("micro-batch: cut to batch / dp");
@@ -343,8 +343,9 @@ Status ReadBatch(const PublishedRow& row, Assumptions* assumptions, graph::JobSp
   return OkStatus();
 }
 
-// Recipes of Megatron-Core interleave wherever there is a pipeline, in chunks of one or few layers;
-// Megatron-LM's own runs that say so (SC21, Korthikanti et al.) have at most three chunks a stage.
+// Recipes of Megatron-Core interleave whenever there is a pipeline, in chunks of one or few layers;
+// Megatron-LM's own runs that say so (SC21, Korthikanti et al.) have at most three chunks per
+// stage.
 void AssumeInterleaving(const PublishedRow& row, Assumptions* assumptions, graph::JobSpec* job) {
   graph::ParallelSizes& sizes = job->parallel;
   if (FamilyOfRow(row) == FrameworkFamily::kTorchtitan && sizes.pp > 1 &&
@@ -354,7 +355,7 @@ void AssumeInterleaving(const PublishedRow& row, Assumptions* assumptions, graph
     return;
   }
   if (row.Says("framework", "meta") && sizes.pp > 1 && !row.Integer("vpp").has_value()) {
-    constexpr int64_t kEnds = 2;  // the first and the last stage have a layer less
+    constexpr int64_t kEnds = 2;  // the first and the last stage have one layer less
     sizes.vpp = static_cast<int32_t>(std::max<int64_t>(1, (job->model.layers + kEnds) / sizes.pp));
     assumptions->Add("interleaving: chunks of one layer, as Llama 3 was trained", 0.1);
     return;
@@ -364,7 +365,7 @@ void AssumeInterleaving(const PublishedRow& row, Assumptions* assumptions, graph
     assumptions->Add("interleaving: left out, nanotron has none");
     return;
   }
-  // Megatron-Bridge's tables state it where there is any.
+  // Megatron-Bridge's tables state it if there is any.
   const bool recipe =
       FamilyOfRow(row) == FrameworkFamily::kMegatronCore && !row.Says("framework", "bridge");
   if (!recipe || sizes.pp == 1 || row.Integer("vpp").has_value() || StatesArguments(row)) {
@@ -455,7 +456,7 @@ bool SequenceParallelOfRow(const PublishedRow& row, const graph::JobSpec& job) {
   return row.Flag("sp").value_or(FlagFor(row, "sp").value_or(!early));
 }
 
-// GPT-3 had 2,048 tokens, and what followed for two years; Llama 3 has 8,192.
+// GPT-3, and models of the next two years, had 2,048 tokens; Llama 3 has 8,192.
 int64_t UsualLength(const PublishedRow& row) {
   constexpr int64_t kOfGpt3 = 2048;
   constexpr int64_t kOfLlama3 = 8192;

@@ -1,5 +1,5 @@
 // From a published row to the job it describes: shape of the model, layout and batch. What the row
-// leaves open is taken as the frameworks of the time did, and noted.
+// leaves open is assumed as was usual for the frameworks of the time, and noted.
 #pragma once
 
 #include "graph/base/status.h"
@@ -9,12 +9,12 @@
 
 namespace prism::launch {
 
-// The shape of the row's model. Fails, with the reason to skip the row, when layers or hidden size
-// are neither there nor follow from the number of parameters.
+// The shape of the row's model. Fails, with the reason to skip the row, if layers or hidden size
+// are neither stated nor follow from the number of parameters.
 Result<graph::ModelSpec> ModelOfRow(const PublishedRow& row, Assumptions* assumptions);
 
 // The row's job. Fails with the reason to skip it: no shape, no number of GPUs, no batch, a layout
-// that the GPUs are too few for.
+// that needs more GPUs than there are.
 Result<graph::JobSpec> JobOfRow(const PublishedRow& row, Assumptions* assumptions);
 
 }  // namespace prism::launch

@@ -16,10 +16,10 @@
 namespace prism::launch {
 namespace {
 
-// CUBLAS_WORKSPACE_CONFIG=:4096:8, which PyTorch's deterministic algorithms ask for.
+// CUBLAS_WORKSPACE_CONFIG=:4096:8, which PyTorch's deterministic algorithms require.
 constexpr int64_t kDeterministicWorkspace = int64_t{8 * 4096} << 10;
 
-// Decoders that attend to an encoder, be it of words or of images: the columns have one shape.
+// Decoders that attend to an encoder, of text or of images: the columns describe only one shape.
 bool HasSecondStack(const PublishedRow& row) {
   const std::string arch = row.Lower("arch");
   return arch == "t5" || arch == "mimo" || arch.starts_with("multimodal");
@@ -58,8 +58,8 @@ int64_t DeferredHeads(const PublishedRow& row) {
              : 0;
 }
 
-// Until CUDA 11.7 all kernels of all libraries were loaded at the start: what PyTorch 1.13 took
-// beyond what it takes with lazy loading (its pull request 86509).
+// Until CUDA 11.7 all kernels of all libraries were loaded at the start: what PyTorch 1.13 took in
+// addition to what it takes with lazy loading (its pull request 86509).
 constexpr int64_t kEagerModules = 666'632'192 - 287'047'680;
 
 int64_t EagerModules(const PublishedRow& row) {
@@ -69,9 +69,9 @@ int64_t EagerModules(const PublishedRow& row) {
   return early ? kEagerModules : 0;
 }
 
-// Transformer Engine has a workspace of its own for products, and one a stream for those of all
-// experts at once (transformer_engine/pytorch/cpp_extensions/gemm.py). Megatron's own layers do
-// without it, but for its router.
+// Transformer Engine has its own workspace for products, and one per stream for those of all
+// experts at once (transformer_engine/pytorch/cpp_extensions/gemm.py). Megatron's own layers do not
+// use it, except for its router.
 std::vector<int64_t> EngineWorkspaces(const PublishedRow& row,
                                       const graph::JobSpec& job,
                                       const graph::ClusterSpec& cluster) {
@@ -103,7 +103,7 @@ Counter CounterOf(const PublishedRow& row) {
   return row.Says("mem_kind", "reserved") ? Counter::kReserved : Counter::kAllocated;
 }
 
-// What PyTorch can have on a rank of the stage.
+// Device memory available to PyTorch on a rank of the stage.
 int64_t DeviceBytes(const graph::ClusterSpec& cluster, const graph::JobSpec& job, int32_t stage) {
   const graph::ParallelSizes& sizes = job.parallel;
   const bool spans_nodes = sizes.tp * sizes.cp * sizes.dp > cluster.gpus_per_node;
@@ -113,7 +113,7 @@ int64_t DeviceBytes(const graph::ClusterSpec& cluster, const graph::JobSpec& job
          (spans_nodes ? of_groups : 0);
 }
 
-// Interleaving as the row has it, whatever its number of micro-batches: its time is that of a
+// Interleaving as in the row, whatever its number of micro-batches: its time is predicted with a
 // schedule without groups.
 void UseGroups(const PublishedRow& row,
                Assumptions* assumptions,

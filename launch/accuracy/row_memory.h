@@ -12,7 +12,7 @@ namespace prism::launch {
 
 // Bytes that replayer/memory/stage_memory.h accounts for: allocated or reserved as the column
 // mem_kind says (nvidia-smi: reserved and the context), on the rank of mem_rank, else on the worst.
-// Fails where the job's states are not modelled (mixtures of experts).
+// Fails if the job's states are not modelled (mixtures of experts).
 Result<double> PredictedBytes(const PublishedRow& row,
                               const graph::JobSpec& job,
                               const graph::TrainingStyle& style,

@@ -14,21 +14,21 @@
 namespace prism::launch {
 namespace {
 
-// Lower case, dashes and underscores as blanks.
+// Lower case, with dashes and underscores as blanks.
 std::string Plain(const PublishedRow& row, std::string_view column) {
   std::string text = row.Lower(column);
   std::replace_if(text.begin(), text.end(), [](char c) { return c == '-' || c == '_'; }, ' ');
   return text;
 }
 
-// True when the model's name or architecture has the words.
+// Whether the model's name or architecture contains the words.
 bool IsCalled(const PublishedRow& row, std::string_view words) {
   return Plain(row, "model").find(words) != std::string::npos ||
          Plain(row, "arch").find(words) != std::string::npos;
 }
 
-// The kind that is nearest to what Megatron-LM's arguments say: branches of the feed-forward first,
-// which hold most, then biases. Norms and positions may be another kind's.
+// The kind nearest to Megatron-LM's arguments: branches of the feed-forward first, which have most
+// of the parameters, then biases. Norms and positions may be those of another kind.
 graph::BlockKind BlockOfArguments(const PublishedRow& row) {
   if (HasArgument(row, "swiglu")) {
     return graph::BlockKind::kLlama;
@@ -37,7 +37,7 @@ graph::BlockKind BlockOfArguments(const PublishedRow& row) {
                                                  : graph::BlockKind::kGpt;
 }
 
-// Nemotrons whose name has another family's in it are of that family's blocks.
+// Nemotrons whose name contains that of another family have that family's blocks.
 graph::BlockKind BlockOfRow(const PublishedRow& row) {
   if (StatesArguments(row)) {
     return BlockOfArguments(row);
@@ -55,7 +55,7 @@ graph::BlockKind BlockOfRow(const PublishedRow& row) {
   return graph::BlockKind::kGpt;
 }
 
-// A whole number that follows `word` in the architecture, 0 where there is none: "head_dim 128".
+// A whole number that follows `word` in the architecture, 0 if there is none: "head_dim 128".
 int64_t NumberAfter(const std::string& text, const std::string& word) {
   const size_t at = text.find(word + " ");
   if (at == std::string::npos) {
@@ -71,7 +71,7 @@ int64_t NumberAfter(const std::string& text, const std::string& word) {
   return number;
 }
 
-// What other rows of the table state of the model of that name, by how many of them.
+// What other rows of the table state for the model of that name, and how many of them do.
 std::map<int64_t, int64_t> SizesElsewhere(const PublishedRow& row, std::string_view column) {
   const auto differ = [&](const PublishedRow& other, std::string_view size) {
     return !row.Text(size).empty() && !other.Text(size).empty() &&
@@ -92,8 +92,8 @@ std::map<int64_t, int64_t> SizesElsewhere(const PublishedRow& row, std::string_v
 }
 
 // A size that the row states, else the one that other rows of its table state for the model of that
-// name (releases of a benchmark leave out what they printed before): where they disagree, most of
-// them, and the time may be off by `spread`.
+// name (releases of a benchmark omit what they printed before): if they disagree, the most frequent
+// one, and the time may be off by `spread`.
 std::optional<int64_t> SizeOf(const PublishedRow& row,
                               std::string_view column,
                               Assumptions* assumptions,
@@ -130,8 +130,8 @@ std::string_view PageOf(const PublishedRow& row) {
   return reference.substr(begin, suffix + kSuffix.size() - begin);
 }
 
-// Tokens of a sequence where the row is silent: runs that one page prints of one release share
-// theirs, if those that state it agree; else as for sizes of the model.
+// Tokens of a sequence if the row does not say: runs of one release on one page share theirs, if
+// those that state it agree; else as for sizes of the model.
 std::optional<int64_t> LengthOf(const PublishedRow& row, Assumptions* assumptions) {
   constexpr double kLengthSpread = 0.5;
   std::optional<int64_t> shared = row.Integer("seq_len");
@@ -156,8 +156,9 @@ std::optional<int64_t> LengthOf(const PublishedRow& row, Assumptions* assumption
   return shared;
 }
 
-// The nearest number of layers that stages share evenly, as Megatron demands of a pipeline, where
-// it is as near as a count of parameters tells (which is rounded and may count embeddings or not).
+// The nearest number of layers that stages share evenly, as Megatron requires of a pipeline, if it
+// is within the precision of a parameter count (which is rounded and may or may not include
+// embeddings).
 int64_t EvenLayers(double layers, int64_t stages) {
   constexpr double kNear = 0.03;
   const int64_t even = std::llround(layers / static_cast<double>(stages)) * stages;
@@ -165,8 +166,8 @@ int64_t EvenLayers(double layers, int64_t stages) {
   return std::max<int64_t>(1, near ? even : std::llround(layers));
 }
 
-// Layers of a model of that many parameters, everything but their number known: 12 h² each for a
-// GPT, else what its parts hold.
+// The number of layers of a model with that many parameters, everything else being known: 12 h²
+// each for a GPT, else the sum of its parts.
 std::optional<int64_t> LayersFromParameters(const PublishedRow& row, graph::ModelSpec model) {
   const std::optional<double> billions = row.Number("params_b");
   if (!billions.has_value()) {
@@ -188,8 +189,8 @@ std::optional<int64_t> LayersFromParameters(const PublishedRow& row, graph::Mode
                     std::max<int64_t>(1, row.Integer("pp").value_or(1)));
 }
 
-// Heads about 128 wide; their number a multiple of 16, as large models have it, where that divides
-// the hidden size.
+// Heads about 128 wide; their number a multiple of 16, as in large models, if that divides the
+// hidden size.
 int64_t UsualHeads(int64_t hidden) {
   constexpr int64_t kUsualHeadDim = 128;
   const int64_t about = std::max<int64_t>(1, hidden / kUsualHeadDim);
@@ -206,9 +207,9 @@ int64_t UsualHeads(int64_t hidden) {
   return 1;
 }
 
-// Heads where the row is silent: those of the run of the same source that has this hidden size and
-// the nearest number of parameters, at most twice as many or half; else the usual ones. A few wide
-// layers that were run by themselves say nothing of the whole model.
+// Heads if the row does not say: those of the run of the same source with this hidden size and the
+// nearest number of parameters, within a factor of two; else the usual ones. A few wide layers that
+// were run separately say nothing about the whole model.
 int64_t HeadsOfRow(const PublishedRow& row, int64_t hidden, Assumptions* assumptions) {
   if (const std::optional<int64_t> known = SizeOf(row, "heads", assumptions)) {
     return std::max<int64_t>(1, *known);
@@ -231,12 +232,12 @@ int64_t HeadsOfRow(const PublishedRow& row, int64_t hidden, Assumptions* assumpt
     assumptions->Add("heads: as in the nearest run of the source with this hidden size");
     return *heads;
   }
-  constexpr double kSpread = 0.05;  // a width that is no multiple of 8 costs up to a quarter
+  constexpr double kSpread = 0.05;  // a width that is not a multiple of 8 costs up to 25%
   assumptions->Add("heads: about 128 wide", kSpread);
   return UsualHeads(hidden);
 }
 
-// Groups of keys and values: where nothing is said, what the models of a family have in common.
+// Groups of keys and values: if nothing is said, what the models of a family have in common.
 int64_t KeyValueHeads(const PublishedRow& row, int64_t heads, Assumptions* assumptions) {
   if (const std::optional<int64_t> known = SizeOf(row, "kv_heads", assumptions)) {
     return *known;
@@ -287,8 +288,9 @@ int64_t UsualVocabulary(const PublishedRow& row, graph::BlockKind block) {
   return block == graph::BlockKind::kLlama ? 128256 : 51200;
 }
 
-// Where a row states the arguments of its run, those, else Megatron-LM's own defaults; else the
-// latent attention of DeepSeek-V3 and of what took it over (arXiv 2412.19437, section 4.2).
+// If a row states the arguments of its run, those or else Megatron-LM's own defaults; otherwise the
+// latent attention of DeepSeek-V3 and of the models that adopted it (arXiv 2412.19437, section
+// 4.2).
 void SetLatentAttention(const PublishedRow& row, graph::ModelSpec* model) {
   model->head_dim = 128;
   model->latent = {.q_rank = 1536, .kv_rank = 512, .rope_dim = 64, .value_dim = 128};
@@ -379,7 +381,7 @@ Result<graph::ModelSpec> ModelOfRow(const PublishedRow& row, Assumptions* assump
   const int64_t vocabulary = UsualVocabulary(row, model.block);
   model.vocab =
       assumptions->Or(SizeOf(row, "vocab", assumptions), vocabulary, "vocabulary: the usual one");
-  // Megatron-LM pads what each tensor-parallel rank has to a multiple of this.
+  // Megatron-LM pads each tensor-parallel rank's part to a multiple of this.
   if (const int64_t multiple = IntegerArgument(row, "make-vocab-size-divisible-by", 0)) {
     const int64_t parts = std::clamp<int64_t>(row.Integer("tp").value_or(1), 1, kMaxParts);
     model.vocab = RoundUp(model.vocab, multiple * parts);

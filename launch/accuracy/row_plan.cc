@@ -18,8 +18,8 @@
 namespace prism::launch {
 namespace {
 
-// Replicas are enough for expert parallelism, and experts divide among its ranks; else the largest
-// part of its degree for which both holds.
+// Checks that there are enough replicas for expert parallelism and that experts divide evenly among
+// its ranks; if not, uses the largest divisor of its degree for which both hold.
 void CheckExperts(Assumptions* assumptions, graph::JobSpec* job) {
   graph::ParallelSizes& sizes = job->parallel;
   const int64_t ranks = int64_t{sizes.tp} * sizes.cp * sizes.dp;
@@ -37,24 +37,24 @@ void CheckExperts(Assumptions* assumptions, graph::JobSpec* job) {
   }
 }
 
-// Ranks of an expert-parallel group that one node holds; 0 where nodes cut groups unevenly.
+// Ranks of an expert-parallel group in one node; 0 if nodes divide groups unevenly.
 int32_t NodeRanksOfExperts(const graph::ParallelSizes& sizes, int32_t gpus_per_node) {
   const int32_t ranks = std::max(1, gpus_per_node / sizes.etp);
   return sizes.ep % ranks == 0 || ranks >= sizes.ep ? std::min(ranks, sizes.ep) : 0;
 }
 
 // Transformer Engine before 1.7 spends 2.1 ms of host time on both passes of an 8-bit layer, four
-// times what it does in 16 bit (its issues 445 and 761): as long as the device on layers of which
-// only adapters are trained.
+// times as much as in 16 bits (its issues 445 and 761): as long as the device takes for layers of
+// which only adapters are trained.
 bool IssuesSlowly(const PublishedRow& row, const RowPlan& plan) {
   return FamilyOfRow(row) == FrameworkFamily::kMegatronCore &&
          plan.style.precision == graph::Precision::kFloat8 &&
          plan.style.host_cost == graph::HostCost::kEager && BuiltBefore(row, 24, 6);
 }
 
-// What widens an interval beyond parameters and repeats. The sizes were chosen by held-out models:
-// they miss the fewest rows at the least width. experiments/fit/intervals.py finds one factor for
-// all of them.
+// What widens an interval beyond parameters and repetitions. The sizes were chosen on held-out
+// models: they miss the fewest rows at the least width. experiments/fit/intervals.py finds one
+// factor for all of them.
 void NoteUncertain(const PublishedRow& row, const RowPlan& plan, Assumptions* assumptions) {
   constexpr double kSecondHand = 0.2;
   constexpr double kOtherFramework = 0.25;
@@ -89,7 +89,7 @@ void NoteUncertain(const PublishedRow& row, const RowPlan& plan, Assumptions* as
   }
 }
 
-// A format that the GPU lacks: what is taken in its place.
+// Notes a format that the GPU lacks, and what is used instead.
 void NoteLackingFormat(const RowPlan& plan, Assumptions* assumptions) {
   constexpr double kSpread = 0.1;
   const graph::Precision precision = plan.style.precision;

@@ -1,5 +1,5 @@
-// A published row on its way to a prediction: what it measured, and the job, style and machine that
-// it is taken to describe.
+// A published row prepared for prediction: what it measured, and the job, style and machine that it
+// is assumed to describe.
 #pragma once
 
 #include <optional>
@@ -17,16 +17,16 @@ struct RowPlan {
   std::string id;
   std::string source;          // source_key
   std::string group;           // rows with the same group are plans of one model on one machine
-  std::string cannot_predict;  // not empty: why the row describes no job; all below is empty then
+  std::string cannot_predict;  // not empty: why the row describes no job; then all below is empty
   graph::JobSpec job;
   graph::TrainingStyle style;
   RowCluster cluster;
   std::vector<std::string> assumptions;
-  double assumption_spread = 0;  // by how much, as a ratio, the time may be off for them
+  double assumption_spread = 0;  // by how much, as a ratio, the time may be off because of them
   std::optional<double> measured_s;
-  std::optional<double> measured_bytes;  // peak memory, of whichever counter and rank the row names
-  std::optional<double> predicted_bytes;  // the same, where it is measured and can be accounted for
-  std::string cannot_predict_bytes;       // why not, where it is measured
+  std::optional<double> measured_bytes;   // peak memory, of the row's counter and rank
+  std::optional<double> predicted_bytes;  // the same, if it is measured and can be predicted
+  std::string cannot_predict_bytes;       // why not, if it is measured
 };
 
 RowPlan PlanRow(const PublishedRow& row);

@@ -29,9 +29,9 @@ std::optional<double> ParseRelease(std::string_view version) {
   return parts[1] > 0 ? std::optional(12 * parts[0] + parts[1] + parts[2] / 100) : std::nullopt;
 }
 
-constexpr double kOldest = 12 * 20;  // below: numbers of versions, not years
+constexpr double kOldest = 12 * 20;  // below this: version numbers, not years
 
-// The first number of a text that names a release: "NVIDIA NeMo Framework Release 24.04".
+// The first number in a text that denotes a release: "NVIDIA NeMo Framework Release 24.04".
 std::optional<double> ReleaseIn(std::string_view text) {
   constexpr std::string_view kDigits = "0123456789";
   size_t at = text.find_first_of(kDigits);
@@ -46,7 +46,7 @@ std::optional<double> ReleaseIn(std::string_view text) {
   return std::nullopt;
 }
 
-// Of a round of MLPerf, of which a year has two; software is frozen two months before.
+// Date of a round of MLPerf, of which there are two per year; software is frozen two months before.
 std::optional<double> DateOfRound(std::string_view version) {
   constexpr std::string_view kRound = "MLPerf Training v";
   constexpr double kYearOfFirst = 20;  // v1.0 is of 2021
@@ -61,8 +61,8 @@ std::optional<double> DateOfRound(std::string_view version) {
                               : std::nullopt;
 }
 
-// Megatron-Core counts its releases: 0.8 is what NeMo's container of July 2024 has, and one follows
-// another after about two months and a half.
+// Megatron-Core numbers its releases: NeMo's container of July 2024 has 0.8, and a new one follows
+// about every two and a half months.
 std::optional<double> DateOfCore(const PublishedRow& row) {
   constexpr std::string_view kMajor = "0.";
   constexpr double kKnownMinor = 8;
@@ -96,7 +96,7 @@ std::string_view ModelName(const PublishedRow& row) {
   return name.substr(0, name.find(" ("));
 }
 
-// Tables of a year write FP8-MX for what those of the next call MXFP8.
+// Tables of one year write FP8-MX for what those of the next call MXFP8.
 bool SamePrecision(const PublishedRow& row, const PublishedRow& other) {
   Assumptions none;
   return PrecisionOfRow(row, &none) == PrecisionOfRow(other, &none);
@@ -111,7 +111,7 @@ double DistanceOf(const PublishedRow& row, const PublishedRow& other, double mon
   for (const char* column : {"tp", "pp", "ep", "micro_batch"}) {
     distance += row.Text(column) != other.Text(column) ? kOtherPlan : 0;
   }
-  // In a pipeline, passes of experts overlap where it is interleaved alone.
+  // In a pipeline, passes of experts overlap only if it is interleaved.
   const auto interleaves = [](const PublishedRow& one) {
     return one.Integer("vpp").value_or(1) > 1;
   };
@@ -120,8 +120,8 @@ double DistanceOf(const PublishedRow& row, const PublishedRow& other, double mon
 }
 
 // What recipes of a release have in common for mixtures of experts, in the words of their own
-// notes: CUDA graphs came to GB200 and GB300 with 26.02, of the whole iteration with 26.06, when
-// single nodes of B200 and B300 had those of parts of a layer.
+// notes: CUDA graphs came to GB200 and GB300 with 26.02, those of the whole iteration with 26.06,
+// when single nodes of B200 and B300 had graphs of parts of a layer.
 std::string_view UsualOfRelease(const PublishedRow& row, double date) {
   constexpr double kGraphs = 12 * 26 + 2;
   constexpr double kWholeGraphs = 12 * 26 + 6;

@@ -32,7 +32,7 @@ constexpr auto kPartWords = std::to_array<PartWord>({
     {"core_attn", graph::kRecomputeCoreAttention},
 });
 
-// Words around the names of parts.
+// Words that may surround the names of parts.
 constexpr auto kOtherWords =
     std::to_array<std::string_view>({"selective", "sac", "partial", "modules", "activation",
                                      "checkpointing", "recompute", "core", "attention"});
@@ -57,7 +57,7 @@ bool SaysWhat(const std::vector<std::string>& words) {
   });
 }
 
-// Nothing where the column is empty.
+// Null if the column is empty.
 std::optional<graph::Recompute> Stated(const PublishedRow& row, Assumptions* assumptions) {
   const std::string text = row.Lower("recompute");
   const std::vector<std::string> words = row.Words("recompute");

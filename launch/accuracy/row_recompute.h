@@ -1,4 +1,4 @@
-// What a published row says of recomputation in the backward pass.
+// What a published row says about recomputation in the backward pass.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ graph::Recompute RecomputeOfRow(const PublishedRow& row,
                                 const graph::ModelSpec& model,
                                 Assumptions* assumptions);
 
-// RecomputePart of a selective one: those that it names, the core of attention where none.
+// RecomputePart of a selective one: those that it names, the core of attention if it names none.
 uint32_t RecomputePartsOfRow(const PublishedRow& row, Assumptions* assumptions);
 
 }  // namespace prism::launch

@@ -55,8 +55,8 @@ void ReadMegatronLmRelease(const PublishedRow& row,
   style->scatter_gather_p2p = !row.IsFrom("2020");
 }
 
-// "2025-06" of "820504e (2025-06-12)" or of dev20250612, "2025" where there is no month: a date
-// that no other letter or digit touches, as those of a commit's hash do. "" where there is none.
+// "2025-06" of "820504e (2025-06-12)" or of dev20250612, "2025" if there is no month: a date not
+// adjacent to other letters or digits, unlike those in a commit's hash. "" if there is none.
 std::string DateIn(const std::string& text) {
   static const std::regex date(
       "(?:^|dev|[^0-9a-z])(20[0-9]{2})(?:-?([0-9]{2}))?(?:-?[0-9]{2})?(?![0-9a-z])");
@@ -67,8 +67,8 @@ std::string DateIn(const std::string& text) {
   return found[2].matched ? found[1].str() + "-" + found[2].str() : found[1].str();
 }
 
-// The version, or else the source, names a date before this one ("2025-08"); not where neither
-// names any.
+// Whether the version, or else the source, names a date before this one ("2025-08"); false if
+// neither names one.
 bool IsOlderThan(const PublishedRow& row, std::string_view date) {
   std::string named = DateIn(row.Lower("framework_version"));
   if (named.empty()) {
@@ -77,7 +77,7 @@ bool IsOlderThan(const PublishedRow& row, std::string_view date) {
   return !named.empty() && named < date;
 }
 
-// Where the framework's defaults depend on its release, or on a column of its own.
+// Defaults of the framework that depend on its release, or on a column of their own.
 void ReadRelease(const PublishedRow& row,
                  const graph::JobSpec& job,
                  Assumptions* assumptions,
@@ -87,8 +87,8 @@ void ReadRelease(const PublishedRow& row,
       ReadMegatronLmRelease(row, job, style);
       break;
     case FrameworkFamily::kMegatronCore:
-      // Rows of releases up to 24.07 are as much slower as flash v2 is, the more so the longer
-      // their sequences.
+      // Rows of releases up to 24.07 are slower by as much as flash v2 is, increasingly so with
+      // longer sequences.
       if (OfReleaseBefore(row, 24, 9)) {
         style->attention = graph::AttentionKind::kFlash;
       }
@@ -110,7 +110,7 @@ void ReadRelease(const PublishedRow& row,
     case FrameworkFamily::kTorchtitan:
       style->compiled = row.Flag("compile").value_or(false);
       style->host_cost = style->compiled ? graph::HostCost::kCompiled : graph::HostCost::kEager;
-      // The loss was left out until 2025.
+      // The loss was not compiled until 2025.
       style->fused_cross_entropy = style->compiled && !row.Says("framework_version", "2024");
       style->cp_all_gather = row.Says("framework", "meta");  // Llama 3's own code
       style->fsdp_root_has_ends = IsOlderThan(row, "2025-08");
@@ -176,7 +176,7 @@ void ReadFlags(const PublishedRow& row,
     style->recompute_parts = RecomputePartsOfRow(row, assumptions);
   }
   style->frozen_weights = row.Says("run_kind", "lora") || row.Says("model", "lora");
-  // MLPerf's benchmark drops a tenth; NeMo's recipes nothing.
+  // MLPerf's benchmark drops 10%; NeMo's recipes nothing.
   style->adapter_dropout = style->frozen_weights && row.IsFrom("mlperf");
   style->fp8_param_gather |= row.Says("precision", "fp8 all-gather");
   const std::string zero = row.Lower("zero_stage");
@@ -317,7 +317,7 @@ TrainingStyle StyleOfRow(const PublishedRow& row,
   const bool early =
       family == FrameworkFamily::kMegatronLm || family == FrameworkFamily::kMegatronDeepSpeed;
   if (early && row.Text("precision").empty() && style.precision == graph::Precision::kBfloat16) {
-    style.gradient_type = graph::DataType::kFloat32;  // what Megatron-LM's --bf16 turns on
+    style.gradient_type = graph::DataType::kFloat32;  // implied by Megatron-LM's --bf16
     style.separate_fp32_gradients = family == FrameworkFamily::kMegatronDeepSpeed;
   }
   if (family == FrameworkFamily::kMegatronDeepSpeed &&

@@ -1,5 +1,5 @@
-// All that is said about the predictions of one source: errors of Prism and of the baseline, what
-// was skipped and what was assumed.
+// Everything reported about the predictions of one source: errors of Prism and of the baseline,
+// what was skipped and what was assumed.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct RowOutcome {
 
 struct FittedCount {
   int64_t time = 0;
-  int64_t memory = 0;  // memory.*: they decide peaks only
+  int64_t memory = 0;  // memory.*: they affect only peaks
 };
 
 struct SourceSummary {
@@ -31,8 +31,8 @@ struct SourceSummary {
   int64_t rows = 0;
   int64_t compared = 0;
   std::map<std::string, int64_t> skipped;         // rows by reason
-  std::map<std::string, int64_t> memory_skipped;  // rows with a measured peak memory, likewise
-  std::map<std::string, int64_t> assumed;         // rows by what was taken for granted
+  std::map<std::string, int64_t> memory_skipped;  // the same for rows with a measured peak memory
+  std::map<std::string, int64_t> assumed;         // rows by what was assumed
   ErrorStatistics errors;
   IntervalStatistics intervals;
   RankingStatistics ranking;
@@ -45,10 +45,10 @@ struct SourceSummary {
   [[nodiscard]] FittedCount FittedParameterCount() const;
 };
 
-// Sources in the order of their first rows; a last one, "all", where there are several.
+// Sources in the order of their first rows, followed by "all" if there are several.
 Result<std::vector<SourceSummary>> Summarise(const std::vector<RowOutcome>& outcomes);
 
-// Why a row does not count: it describes no job, has no prediction, or was not measured.
+// Why a row is not counted: it describes no job, has no prediction, or was not measured.
 std::string ReasonSkipped(const RowPlan& plan, const RowPrediction& prediction);
 
 }  // namespace prism::launch

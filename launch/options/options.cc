@@ -37,7 +37,7 @@ struct Parsed {
   bool version = false;
 };
 
-// One letter too many, too few, or another one.
+// Whether the names differ by one letter added, missing or different.
 bool IsOneLetterOff(std::string_view name, std::string_view meant) {
   const auto begin = static_cast<size_t>(std::ranges::mismatch(name, meant).in1 - name.begin());
   name.remove_prefix(begin);
@@ -49,8 +49,9 @@ bool IsOneLetterOff(std::string_view name, std::string_view meant) {
   return std::max(name.size(), meant.size()) == 1;
 }
 
-// A variable whose name is an option's but for one letter is a slip of the pen, as an unknown flag
-// is. Others of that beginning belong to other software, as may short ones, which any name is near.
+// A variable whose name differs from an option's by one letter is a typing error, like an unknown
+// flag. Others with this prefix belong to other software, as may short ones, which are close to any
+// name.
 Status RefuseMisspeltVariables() {
   constexpr std::string_view kBeginning = "PRISM_";
   constexpr size_t kShortest = 6;
@@ -105,7 +106,7 @@ Result<Parsed> ParseArguments(const std::vector<std::string>& arguments) {
   return parsed;
 }
 
-// Values of a config file, below those that are there.
+// Adds the values of a config file, with lower priority than those already there.
 Status AddConfigFile(const std::string& path, RawValues* values, InputHashes* read) {
   PRISM_ASSIGN_OR_RETURN(const ConfigValues from_file, ReadConfigFile(path, read));
   for (const auto& [key, value] : from_file) {
@@ -115,7 +116,7 @@ Status AddConfigFile(const std::string& path, RawValues* values, InputHashes* re
   return OkStatus();
 }
 
-// Layers the three sources, strongest first.
+// Combines the three sources, highest priority first.
 Result<RawValues> CollectValues(const Parsed& parsed, InputHashes* read) {
   PRISM_RETURN_IF_ERROR(RefuseMisspeltVariables());
   RawValues values;
@@ -140,7 +141,7 @@ Result<RawValues> CollectValues(const Parsed& parsed, InputHashes* read) {
 
 constexpr double kMaxFactor = 1000;  // between two GPUs or hosts: far above any pair
 constexpr double kMaxPercent = 1000;
-constexpr double kMaxExponent = 10;  // of Zipf's law; there all choose the same
+constexpr double kMaxExponent = 10;  // of Zipf's law; at this one all choose the same
 
 // Turns raw texts into typed values; keeps the first failure, so that the reading code below is a
 // plain list.

@@ -1,4 +1,4 @@
-// The one table of options, and the help text made from it.
+// The table of all options, and the help text generated from it.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -220,7 +220,7 @@ std::string HelpText() {
 
 std::string NearestName(std::string_view name, const std::vector<std::string>& known) {
   std::string best;
-  size_t best_distance = name.size() / 3 + 2;  // further away it is another word
+  size_t best_distance = name.size() / 3 + 2;  // further away it is a different word
   for (const std::string& candidate : known) {
     const bool begins = name.size() > 2 && candidate.starts_with(name);
     const size_t distance = begins ? 1 : EditDistance(name, candidate);

@@ -31,7 +31,7 @@ Flag IntFlag(const char* name, Access access) {
           }};
 }
 
-// A flag with a fixed set of words; `words` is indexed by the value.
+// A flag with a fixed set of values; `words` is indexed by the value.
 template <typename Access>
 Flag WordFlag(const char* name, std::vector<std::string> words, Access access) {
   return {name,
@@ -128,7 +128,7 @@ Status CheckLayout(const graph::JobSpec& job) {
   return OkStatus();
 }
 
-// Megatron wants sequence parallelism beside tensor parallelism where there are experts.
+// Megatron requires sequence parallelism with tensor parallelism if there are experts.
 Status CheckExperts(const graph::JobSpec& job) {
   const graph::MoeShape& moe = job.model.moe;
   const graph::ParallelSizes& sizes = job.parallel;

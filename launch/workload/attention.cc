@@ -3,7 +3,7 @@
 namespace prism::launch {
 namespace {
 
-// Base of the rotary angles: the value of the first Llama models. It moves values, not kernels.
+// Base of the rotary angles: the value of the first Llama models. It affects values, not kernels.
 constexpr double kRotaryBase = 10000.0;
 
 at::Tensor RotateHalf(const at::Tensor& tensor) {

@@ -22,8 +22,8 @@ Batch::Batch(const WorkloadConfig& config)
   targets_ = at::empty({job.microbatches(), job.micro_batch_size, config.sequence()}, options);
 }
 
-// Sequence i of the global batch goes to dp rank (i / micro-batch size) mod dp, as Megatron's
-// sampler deals them out.
+// Sequence i of the global batch goes to dp rank (i / micro-batch size) mod dp, as in Megatron's
+// sampler.
 void Batch::Draw(int32_t iteration) {
   const graph::JobSpec& job = config_.job;
   const auto vocab = static_cast<uint64_t>(job.model.vocab);

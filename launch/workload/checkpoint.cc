@@ -43,7 +43,7 @@ struct CheckpointFunction : torch::autograd::Function<CheckpointFunction> {
 }  // namespace
 
 at::Tensor Checkpoint(const Recomputable& piece, const std::vector<at::Tensor>& inputs) {
-  // As a TensorList: a vector would not be taken for differentiable.
+  // As a TensorList: a vector would not be treated as differentiable.
   return CheckpointFunction::apply(&piece, at::TensorList(inputs));
 }
 

@@ -8,8 +8,8 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Every member gets this rank's part of the sequence for its heads; parts of the sequence arrive in
-// its order, one after the other.
+// Every member gets this rank's part of the sequence for that member's heads; parts of the sequence
+// arrive in sequence order.
 at::Tensor ToHeads(const at::Tensor& input, const Group& cp) {
   const int64_t width = input.size(2) / cp.size();
   const at::Tensor by_member = input.contiguous()

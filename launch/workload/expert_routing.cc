@@ -12,13 +12,13 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// The largest `count` of every row and their places, in no order, which spares a sort.
+// The largest `count` of every row and their indices, unordered, which avoids a sort.
 std::tuple<at::Tensor, at::Tensor> Largest(const at::Tensor& input, int64_t count) {
   return at::topk(input, count, -1, /*largest=*/true, /*sorted=*/false);
 }
 
 struct RouteFunction : torch::autograd::Function<RouteFunction> {
-  // Tokens choose experts, then experts the most probable of the tokens that chose them.
+  // Tokens choose experts, then experts choose the most probable of the tokens that chose them.
   static variable_list forward(AutogradContext* context,
                                const at::Tensor& logits,
                                int64_t topk,

@@ -89,8 +89,8 @@ void GradBuffer::CountReady(size_t place) {
   }
 }
 
-// The mean over dp is taken before the sum, as Megatron does to keep float32 sums in range. Tokens
-// of all dp ranks have passed experts, those that no other rank holds as well.
+// Gradients are divided by dp before the sum, as Megatron does to keep float32 sums in range.
+// Tokens of all dp ranks have passed through experts, including experts that no other rank holds.
 void GradBuffer::StartReduction(Bucket* bucket) {
   if (groups_.dp.alone()) {
     return;
@@ -151,7 +151,7 @@ at::Tensor GradBuffer::Shard(const at::Tensor& buffer, const Bucket& bucket) con
   return buffer.narrow(0, bucket.begin + part * replicas().index(), part);
 }
 
-// This rank's part of a bucket's gradients, of which ZeRO 2 has no other.
+// This rank's part of a bucket's gradients; under ZeRO 2 the only part it has.
 at::Tensor GradBuffer::GradShard(const Bucket& bucket) const {
   if (!scatters()) {
     return Shard(gradients_, bucket);

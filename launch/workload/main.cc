@@ -9,7 +9,8 @@
 
 int main(int argc, char** argv) {
   const int code = prism::launch::RunWorkload(std::vector<std::string>(argv + 1, argv + argc), {});
-  // Past libtorch's static destructors, which take 0.1 s and would free what the system frees.
+  // Skips libtorch's static destructors, which take 0.1 s and would free what the system frees
+  // anyway.
   std::fflush(nullptr);
   _exit(code);
 }

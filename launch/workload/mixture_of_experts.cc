@@ -13,12 +13,12 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Of the weights of all local experts the matrices [experts, outputs, inputs].
+// The weights of all local experts as matrices [experts, outputs, inputs].
 at::Tensor Matrices(const Parameter& weight) {
   return weight.value.view({weight.shape.front(), -1, weight.shape.back()});
 }
 
-// input · weightᵀ expert by expert, [experts, rows, ..]. The weights' gradient goes straight to its
+// input · weightᵀ expert by expert, [experts, rows, ..]. The weights' gradient goes directly to its
 // accumulator.
 struct ExpertLinear : torch::autograd::Function<ExpertLinear> {
   static at::Tensor forward(AutogradContext* context,
@@ -40,7 +40,7 @@ struct ExpertLinear : torch::autograd::Function<ExpertLinear> {
   }
 };
 
-// Rows by the rank that they go to become rows by the rank that they come from; backward likewise.
+// Rows ordered by destination rank become rows ordered by source rank; the same in backward.
 struct ExchangeRows : torch::autograd::Function<ExchangeRows> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& rows, const Group* ep) {
     context->saved_data["ep"] = static_cast<int64_t>(reinterpret_cast<intptr_t>(ep));
@@ -108,7 +108,7 @@ at::Tensor MixtureOfExperts::Apply(const at::Tensor& input) const {
 }
 
 // From [experts * capacity, hidden] of this rank to [local experts, rows of all ranks, hidden].
-// What arrives is in the order of the senders.
+// Received rows are in the order of the senders.
 at::Tensor MixtureOfExperts::Dispatch(const at::Tensor& rows) const {
   const int64_t senders = int64_t{ep_.size()} * tp_.size();
   const at::Tensor arrived = GatherToParallelRegion(OverRanks(rows, ep_), tp_);

@@ -54,8 +54,8 @@ void ModelChunk::DeclareEmbedding() {
   }
 }
 
-// The copy of a tied embedding on the last stage has the first stage's name, hence its values.
-// Where first and last stage are one, head and embedding are one unit.
+// The copy of a tied embedding on the last stage has the first stage's name, hence its values. If
+// the first and last stage are the same, head and embedding are one unit.
 void ModelChunk::DeclareHead() {
   const graph::ModelSpec& model = config_.job.model;
   if (model.tied_embeddings && embedding_ != nullptr) {
@@ -133,7 +133,7 @@ at::Tensor ModelChunk::Loss(const at::Tensor& hidden, const at::Tensor& targets)
 }
 
 // Megatron reduces before it adds the learned positions and only then scatters the sequence;
-// without positions (Llama) the sum goes straight into the sequence shards.
+// without positions (Llama) the sum goes directly into the sequence shards.
 at::Tensor ModelChunk::HiddenOf(const at::Tensor& ids) const {
   const at::Tensor partial = VocabParallelEmbedding(ids, *embedding_, context_.tp);
   if (positions_ == nullptr) {

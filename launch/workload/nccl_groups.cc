@@ -16,8 +16,8 @@ BackendFactory NcclBackends() {
     for (int32_t i = 0; i < spec.size; ++i) {
       options->global_ranks_in_group.push_back(static_cast<uint64_t>(spec.start + i * spec.stride));
     }
-    // Like torch.distributed: keys of different groups, also of different groups with one name,
-    // stay apart.
+    // Like torch.distributed: keys of different groups, even of different groups with the same
+    // name, are kept separate.
     const std::string prefix =
         spec.name + "/" + std::to_string(spec.start) + "/" + std::to_string(spec.stride) + "/";
     return c10::make_intrusive<c10d::ProcessGroupNCCL>(

@@ -6,7 +6,7 @@
 namespace prism::launch {
 namespace {
 
-// Hyper-parameters of the GPT-3 paper's recipe as Megatron's examples have them.
+// Hyper-parameters of the GPT-3 paper's recipe, as in Megatron's examples.
 constexpr double kLearningRate = 1e-4;
 constexpr double kBeta1 = 0.9;
 constexpr double kBeta2 = 0.95;
@@ -44,7 +44,7 @@ Optimizer::Optimizer(const std::vector<OwnedShard>& shards, const ParallelGroups
   norm_weights_ = at::tensor(weights).to(device);
 }
 
-// Every rank's shards count once; see NormWeight for those that several ranks have.
+// Every rank's shards count once; for those that several ranks have, see NormWeight.
 at::Tensor Optimizer::GlobalNorm() const {
   const at::Tensor norms = at::stack(at::_foreach_norm(all_grads_, 2));
   at::Tensor sum = at::dot(norms.square(), norm_weights_);

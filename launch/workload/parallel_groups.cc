@@ -14,7 +14,7 @@ Group MakeGroup(GroupSpec spec, const BackendFactory& factory) {
   return group;
 }
 
-// Calls on libtorch's backend take lists, of one tensor here.
+// Calls on libtorch's backend take lists; here of one tensor.
 Handle AllReduceImpl(const Group& group,
                      at::Tensor tensor,
                      c10d::ReduceOp::RedOpType op,

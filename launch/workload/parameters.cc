@@ -18,7 +18,7 @@ ParameterKind KindOf(const ParameterSpec& spec) {
   return {spec.expert, spec.tied, spec.split_dim >= 0, spec.sequence_parallel, spec.decay};
 }
 
-// What a name's values are drawn from on the CPU, whatever the layout.
+// The seed for the values of a name on the CPU, whatever the layout.
 uint64_t SeedOf(const std::string& name, uint64_t seed) {
   return FnvHash(name, kFnvSeed ^ seed);
 }
@@ -107,8 +107,8 @@ void ParameterSet::AllocateShards(bool keeps_last) {
   storages_.push_back(std::move(sharded));
 }
 
-// On the CPU values have to be those of the undistributed model: the full tensor is drawn and cut.
-// On a device only the kernels matter, and each rank fills its part.
+// On the CPU values must equal those of the undistributed model: the full tensor is drawn and
+// sliced. On a device only the kernels matter, and each rank fills its part.
 void ParameterSet::Initialize(Parameter* parameter) const {
   const at::NoGradGuard no_grad;
   const ParameterSpec& spec = parameter->spec;

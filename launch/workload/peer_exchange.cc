@@ -33,8 +33,8 @@ Received PeerExchange::Run(const Exchange& exchange) const {
     std::vector<at::Tensor> tensors = {*tensor};
     group_.backend->recv(tensors, peer, 0);
   };
-  // Forward direction first: with two stages both neighbours are one rank, and transfers between a
-  // pair match in order.
+  // Forward direction first: with two stages both neighbours are the same rank, and transfers
+  // between a pair match in order.
   group_.backend->startCoalescing();
   if (exchange.to_next.defined()) {
     send(exchange.to_next, next);

@@ -35,7 +35,7 @@ void PrintIteration(const WorkloadConfig& config,
   std::fflush(stdout);
 }
 
-// False when the training has run into a value that is no number.
+// False if the training has produced a value that is not finite.
 bool Train(const WorkloadConfig& config, Trainer* trainer) {
   c10::cuda::device_synchronize();
   auto start = std::chrono::steady_clock::now();

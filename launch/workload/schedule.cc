@@ -8,7 +8,8 @@
 namespace prism::launch {
 namespace {
 
-// 1F1B: `stages - stage - 1` forwards to fill the pipeline, then pairs, then the backwards left.
+// 1F1B: `stages - stage - 1` forwards to fill the pipeline, then pairs, then the remaining
+// backwards.
 void RunOneForwardOneBackward(const ScheduleShape& shape,
                               const PeerExchange& peers,
                               ScheduleBody* body) {
@@ -99,7 +100,7 @@ class Interleaved {
     }
   }
 
-  // Undefined when none is waiting: the first (last) virtual stage receives nothing.
+  // Undefined if none is waiting: the first (last) virtual stage receives nothing.
   static at::Tensor Take(Queues* queues, int32_t chunk) {
     std::deque<at::Tensor>& queue = (*queues)[static_cast<size_t>(chunk)];
     if (queue.empty()) {
@@ -137,12 +138,12 @@ class Interleaved {
     Keep(&output_grads_, shape_.chunks - 1, std::move(received.from_next));
   }
 
-  // The sender of what arrives now is `stages - 1` passes behind where the ring closes: stage 0
-  // gets the input for the chunk after the one that the last stage has just run, and likewise
-  // backwards (Megatron's steady state).
+  // Where the ring closes, the sender of what arrives now is `stages - 1` passes behind: stage 0
+  // gets the input for the chunk after the one that the last stage has just run; the same in
+  // backward (Megatron's steady state).
   void Steady(int32_t k, int32_t warmup) {
     const int32_t forward = k + warmup;
-    // Passes repeat their chunks with this period; added where a difference may be negative.
+    // The chunks of passes repeat with this period; added if a difference may be negative.
     const int32_t period = shape_.stages * shape_.chunks;
     Exchange exchange;
     exchange.to_next = Forward(forward);

@@ -46,7 +46,7 @@ void ShardedParameters::BeginBackward(size_t place) {
   UnitAt(place).OpenGradients();
 }
 
-// A unit with several places is through with its first one.
+// A unit with several places is complete at its first one.
 void ShardedParameters::EndBackward(size_t place) {
   if (place > 0 && places_[place] == places_.front()) {
     return;
@@ -56,7 +56,7 @@ void ShardedParameters::EndBackward(size_t place) {
   UnitAt(place).StartReduction(scatter_);
 }
 
-// Shards of one kind lie in one tensor, so that other groups sum them in one reduction.
+// Shards of one kind are in one tensor, so that other groups can sum them in one reduction.
 void ShardedParameters::AllocateGradients() {
   std::map<ParameterKind, int64_t> elements;
   for (const auto& unit : units_) {

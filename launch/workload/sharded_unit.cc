@@ -8,8 +8,8 @@
 namespace prism::launch {
 namespace {
 
-// A whole tensor is one storage whose memory comes and goes: what autograd has saved of it, and
-// every view, sees the memory of the moment (FSDP2's alloc_storage and free_storage).
+// A whole tensor is one storage whose memory is allocated and freed: what autograd has saved of it,
+// and every view, sees the current memory (FSDP2's alloc_storage and free_storage).
 void AllocateMemory(const at::Tensor& tensor) {
   c10::StorageImpl* const storage = tensor.storage().unsafeGetStorageImpl();
   const size_t bytes = tensor.nbytes();
@@ -48,7 +48,7 @@ ShardedUnit::ShardedUnit(const std::vector<Members>& members,
       places_.push_back({parameter, ranks() * piece.begin + begin});
       begin += parameter->elements();
     }
-    FreeMemory(piece.values);  // views had to be made of memory
+    FreeMemory(piece.values);  // views could only be made with memory allocated
     shard_size_ += piece.elements;
     pieces_.push_back(std::move(piece));
   }
@@ -127,7 +127,7 @@ at::Tensor ShardedUnit::Open(size_t place) {
   return gradients_.narrow(0, at.begin, at.parameter->elements()).view(at.parameter->shape);
 }
 
-// The unit's backward pass ends where its caller says.
+// The caller decides where the unit's backward pass ends.
 void ShardedUnit::CountReady(size_t /*place*/) {
 }
 

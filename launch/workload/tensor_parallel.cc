@@ -9,7 +9,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
 
-// A context keeps IValues; what these refer to outlives it, so addresses will do.
+// A context keeps IValues; what these refer to outlives it, so addresses suffice.
 constexpr const char* kTp = "tp";
 
 constexpr const char* kWeight = "weight";
