@@ -24,8 +24,8 @@ struct ErrorStatistics {
   int64_t points = 0;
   double mape_pct = 0;    // mean of |error|
   double median_pct = 0;  // of |error|
-  double p90_pct = 0;     // likewise
-  double worst_pct = 0;   // likewise
+  double p90_pct = 0;     // the same
+  double worst_pct = 0;   // the same
   double bias_pct = 0;    // mean of the error with its sign
   // 1 - sum of squared errors / that of predicting the mean measurement; null if all measurements
   // are equal.

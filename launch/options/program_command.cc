@@ -45,7 +45,7 @@ const WordOptions& PythonOptions() {
 
 // Where options end.
 struct OptionsEnd {
-  size_t word = 0;       // behind them
+  size_t word = 0;       // after them
   bool unknown = false;  // the word is an unknown option
   char last = 0;         // the letter that ended them, as Python's "-m" does
 };

@@ -46,7 +46,7 @@ struct ParallelGroups {
   Group cp;
   Group dp;
   Group ep;         // one member without experts
-  Group expert_dp;  // likewise
+  Group expert_dp;  // the same
   Group pp;
   Group embedding;
   Group world;

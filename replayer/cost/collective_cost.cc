@@ -272,7 +272,7 @@ double CollectiveCost::NetworkSeconds(const graph::CollectiveShape& shape,
 }
 
 // Up and down: each byte passes a GPU's links twice in one direction, and a node's NICs twice (two
-// complementary trees: a node is inner in one, leaf in the other), once where there are two nodes.
+// complementary trees: a node is inner in one, leaf in the other), once with two nodes.
 double CollectiveCost::TreeTrafficSeconds(const graph::CollectiveShape& shape,
                                           const CommTopology& topology,
                                           NcclProtocol protocol) const {

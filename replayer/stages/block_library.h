@@ -96,7 +96,7 @@ class LibraryCosts {
   std::unordered_map<FoldKey, uint32_t, FoldKeyHash> fold_ids_;  // never iterated
   std::vector<LatestFold> latest_folds_;                         // by part
   std::vector<DurationNs> transfer_row_;                         // for the block being folded
-  std::vector<DurationNs> collective_row_;                       // likewise
+  std::vector<DurationNs> collective_row_;                       // the same
   CacheCount fold_count_;
 };
 

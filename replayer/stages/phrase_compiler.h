@@ -119,7 +119,7 @@ struct PhraseContext {
 // whatever else is owed.
 struct PhraseBody {
   StreamSet computed = 0;  // before it
-  KnownTails tails;        // likewise
+  KnownTails tails;        // the same
   StreamSet waits = 0;     // streams that must not owe anything before it
   CompiledPhrase phrase;   // without debts that begin after it
   StreamSet computed_after = 0;

@@ -194,7 +194,8 @@ uint32_t MoveWriter::Store() {
 }
 
 // Chooses those that decide an output in some possible state: not those that are minus infinity,
-// nor those that are behind the compute stream's tail and lead to nothing later than it does.
+// nor those that are not later than the compute stream's tail and lead to nothing later than it
+// does.
 void MoveWriter::ChooseInputs() {
   const auto* compute = std::find(inputs_.begin(), inputs_.begin() + input_count_, kComputeTail);
   kept_.clear();
@@ -217,8 +218,8 @@ bool MoveWriter::DecidesNothing(uint32_t input, uint32_t compute) const {
   });
 }
 
-// Chooses the outputs that get a row of the matrix, the compute stream's tail first; the others
-// follow it by fixed times.
+// Chooses the outputs that get a row of the matrix, the compute stream's tail first; the others are
+// at fixed offsets from it.
 void MoveWriter::ChooseRows() {
   following_.clear();
   const auto compute = std::find(outputs_.begin(), outputs_.end(), kComputeTail);
@@ -235,7 +236,7 @@ void MoveWriter::ChooseRows() {
   }
 }
 
-// By how much a form is later than the compute stream's in every state; null if that depends on the
+// By how much a form is beyond the compute stream's in every state; null if that depends on the
 // state.
 std::optional<DurationNs> MoveWriter::BeyondCompute(const Form& form) const {
   const Form& compute = forms_[place_[kComputeTail]];

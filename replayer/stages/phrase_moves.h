@@ -32,14 +32,15 @@ constexpr DurationNs Halves(DurationNs duration) {
 inline constexpr uint32_t kMaxMoveInputs = 8;
 inline constexpr uint32_t kMaxMoveOutputs = 64;
 
-// If compute waits for everything else at the end, the other streams end a fixed time after it: a
-// move computes the compute stream's tail, and theirs by one addition each.
+// If compute waits for everything else at the end, the tails of the other streams are at fixed
+// offsets from its tail: a move computes the compute stream's tail, and theirs by one addition
+// each.
 struct Move {
-  // Where its inputs begin in MoveTape::registers; its outputs come next, then those that follow
-  // from the first output by a fixed time.
+  // Where its inputs begin in MoveTape::registers; its outputs come next, then those at a fixed
+  // offset from the first output.
   uint32_t registers = 0;
-  // In MoveTape::entries: by output and input; then by how much those that follow are later than
-  // the first output.
+  // In MoveTape::entries: by output and input; then the offsets of those that follow from the first
+  // output.
   uint32_t matrix = 0;
   uint16_t inputs = 0;
   uint16_t outputs = 0;
@@ -50,7 +51,7 @@ struct Move {
 // What is known about tails whenever this code runs, by stream. An input that cannot decide any
 // output is left out of its move.
 struct KnownTails {
-  StreamSet behind = 0;  // at or after the compute stream's tail
+  StreamSet behind = 0;  // not later than the compute stream's tail
   StreamSet never = 0;   // minus infinity
 
   bool operator==(const KnownTails&) const = default;
@@ -125,7 +126,7 @@ class MoveWriter {
  private:
   static constexpr uint16_t kUntouched = 0xFFFF;
 
-  // An output that follows the first one by a fixed time.
+  // An output at a fixed offset from the first one.
   struct Following {
     uint16_t reg = 0;
     DurationNs beyond = 0;

@@ -21,13 +21,13 @@ namespace prism::replayer {
 
 struct StageReplayOptions {
   int32_t iterations = 3;    // as ReplayOptions; once steady, further ones are not run
-  double compute_scale = 1;  // likewise
-  double comm_scale = 1;     // likewise
+  double compute_scale = 1;  // the same
+  double comm_scale = 1;     // the same
 };
 
 struct StageReplayResult {
   DurationNs iteration_ns = 0;       // of the last iteration, of the slowest stage
-  std::vector<DurationNs> stage_ns;  // likewise, by stage
+  std::vector<DurationNs> stage_ns;  // the same, by stage
   std::vector<RankTimes> stages;     // by stage; only from a detailed evaluator
   std::vector<std::string> uneven;   // communicators whose kind differs among the ranks of a stage
 };

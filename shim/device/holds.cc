@@ -202,7 +202,7 @@ class Holds {
   std::map<uint32_t, uint64_t> next_;  // sequence, by lane
   std::deque<Task> tasks_;             // in call order
   std::set<HoldId> begun_;             // of those with values
-  std::set<HoldId> unfinished_;        // likewise
+  std::set<HoldId> unfinished_;        // the same
 };
 
 }  // namespace

@@ -108,7 +108,7 @@ void Keep(ValueHead head, const void* source, Memory* memory) {
   Emit(record, value.get(), bytes);
 }
 
-// The book's value for the call; empty where there is none.
+// The book's value for the call; empty if there is none.
 std::span<const std::byte> LookUp(const ValueHead& head) {
   if (head.payload_bytes == 0 || head.payload_bytes > channel::kMaxValueBytes) {
     return {};

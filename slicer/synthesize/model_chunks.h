@@ -22,7 +22,7 @@ struct UnitContent {
   uint32_t forward = 0;  // indices into JobProgram::blocks
   uint32_t backward = 0;
   uint32_t backward_input = 0;   // zero-bubble schedules
-  uint32_t backward_weight = 0;  // likewise
+  uint32_t backward_weight = 0;  // the same
 };
 
 struct ChunkUnit {

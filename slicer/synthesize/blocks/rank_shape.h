@@ -42,7 +42,7 @@ struct RankShape {
   int64_t vocab = 0;         // this rank's rows, padded
 
   [[nodiscard]] int64_t tokens() const { return sequence * batch; }
-  // Whether the backward pass repeats this part of a layer (not where it repeats all of it).
+  // Whether the backward pass repeats this part of a layer (false if it repeats all of it).
   [[nodiscard]] bool Recomputes(graph::RecomputePart part) const {
     return job.recompute == graph::Recompute::kSelective && (style.recompute_parts & part) != 0;
   }
