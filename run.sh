@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds, and runs the main job; options are handed on. Safe to repeat.
+# Installs what is missing, builds, and runs the main job; options are passed on. Safe to repeat.
 cd "$(dirname "$0")"
 source launch/setup.sh
 

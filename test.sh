@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds, and runs the tests; options go to ctest. Safe to repeat.
+# Installs what is missing, builds, and runs the tests; options are passed to ctest. Safe to repeat.
 cd "$(dirname "$0")"
 source launch/setup.sh
 

@@ -1,5 +1,5 @@
 # What run.sh and test.sh share; sourced, from the repository's root. Installs what is missing, then
-# configures and builds. Quick when nothing is missing: a look at the package database, a file test
+# configures and builds. Quick if nothing is missing: a package database query, a file test
 # and an empty build.
 set -euo pipefail
 
@@ -12,7 +12,7 @@ debian_packages=(
   rapidjson-dev librapidcheck-dev libsimgrid-dev
 )
 torch_version=2.11.0
-# What the programs under experiments/ import beside torch.
+# What the programs under experiments/ import besides torch.
 python_packages=(
   numpy==2.4.6 megatron-core==0.16.1 transformers==5.23.0 accelerate==1.15.0 torchtitan==0.2.2
   deepspeed==0.19.8
@@ -35,7 +35,7 @@ install_debian_packages() {
   say "installing ${missing[*]}"
   local as_root=()
   [ "$(id -u)" -eq 0 ] || as_root=(sudo)
-  # Another apt-get may be at work: wait for it.
+  # Another apt-get may be running: wait for it.
   local apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300)
   { "${apt[@]}" update -qq && "${apt[@]}" install -y -qq "${missing[@]}"; } >&2 ||
     fail "apt-get could not install ${missing[*]}; install them by hand and run this again"
@@ -49,7 +49,7 @@ install_torch() {
     fail "pip could not install torch $torch_version into .venv; remove .venv and run this again"
 }
 
-# With torch held where it is.
+# With torch pinned to its version.
 install_python_packages() {
   local missing=() package folder
   for package in "${python_packages[@]}"; do
@@ -63,7 +63,7 @@ install_python_packages() {
     fail "pip could not install ${missing[*]} into .venv; install them by hand and run this again"
 }
 
-# A version a year older beside it: experiments/10_older_megatron_core puts its folder in front.
+# A version a year older in addition: experiments/10_older_megatron_core puts its folder first.
 install_older_megatron_core() {
   local folder=.venv/megatron-core-0.11.0
   [ -d "$folder" ] && return

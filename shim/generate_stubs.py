@@ -27,8 +27,8 @@ import re
 import subprocess
 import sys
 
-# Functions that return a pointer: a code would be taken for an address. cuFileRead and cuFileWrite
-# return a negative error in a count of bytes.
+# Functions that return a pointer: a code would be mistaken for an address. cuFileRead and
+# cuFileWrite return a negative error in a count of bytes.
 NULL_NAMES = re.compile(r"^nvshmem(x)?_(malloc|calloc|align|ptr|mc_ptr|buffer_register_symmetric)$")
 TEXT_NAMES = re.compile(r"(Get(Error|Status|Result|Last)\w*(String|Name|Error)|op_status_error)$")
 NEGATIVE_NAMES = re.compile(r"^cuFile(Read|Write)$")
@@ -39,8 +39,8 @@ SKIPPED_NAMES = re.compile(r"^_Z|^_init$|^_fini$")
 LATER_NAMES = {"libcublasLt.so.13": {"cublasLtGroupedMatrixLayoutInit_internal"}}
 
 
-# cuda/library_calls.cc: Action, by number, and HandleKind of the libraries that have another than
-# an object of its own.
+# cuda/library_calls.cc: Action, by number, and HandleKind of the libraries whose handles are not
+# separate objects.
 ACTIONS = ("done", "create", "number", "destroy", "stream", "run", "workspace", "elements")
 HANDLE_KINDS = {"libcufft.so.12": 1, "libcublas.so.13": 2, "libcudnn.so.9": 3}
 OWN_OBJECT = re.compile(r"Descriptor(Ex|_v9)?$")  # of a cuDNN call's first argument

@@ -42,7 +42,7 @@ class Rows:
                               if self._chosen(row, plan) and math.isfinite(self._seconds(row))]
         if not self.rows:
             sys.exit("the plan's `where` and `leave_out` leave no measured row of its tables")
-        # Gone with this object.
+        # Deleted with this object.
         self.folder = tempfile.TemporaryDirectory()
         self.path = os.path.join(self.folder.name, "rows.csv")
         with open(self.path, "w", newline="", encoding="utf-8") as file:
@@ -148,7 +148,7 @@ def fit(evaluate, rows, parameters, mask, start=None, steps=8, quiet=False):
         trials = [np.clip(x + share * solution, low, high) for share in (1, 0.6, 0.3, 0.1)]
         outcomes = evaluate([np.exp(trial) for trial in trials])
         costs = np.array([state(outcome, trial)[1] for outcome, trial in zip(outcomes, trials)])
-        # A trial under which a row cannot be predicted is none; argmin would choose it.
+        # A trial with which a row cannot be predicted does not count; argmin would choose it.
         best = int(np.argmin(np.where(np.isfinite(costs), costs, np.inf)))
         if not costs[best] < cost * (1 - 1e-4):
             break

@@ -2,7 +2,7 @@
 # Collects what was built here for a machine that has torch and a GPU but nothing to build Prism with:
 # collect.sh [DIR] fills DIR (build/carried), which run_all.sh finds there. Under 64 MiB.
 #   bin, lib        Prism's programs and libraries, stripped
-#   libraries       what they link that comes with no torch wheel, Open MPI with its components
+#   libraries       what they link and no torch wheel contains, Open MPI with its components
 #   probe           libprism_probe.so and the kernels of known occupancy, by run_all.sh --dry-run
 #   python          megatron-core
 set -eu
@@ -19,7 +19,7 @@ find "$to/bin" "$to/lib" -type f ! -name '*.txt' -exec strip --strip-unneeded {}
 "$root/experiments/gpu/run_all.sh" --dry-run --out "$build/gpu_dry_run" > /dev/null
 cp "$build"/gpu_programs/libprism_probe.so "$build"/gpu_programs/*.fatbin "$to/probe"
 
-# What every Linux has, and what comes with torch, stays out.
+# What every Linux has, and what comes with torch, is left out.
 needs() {
   ldd "$@" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u | grep -v -E \
     '/(libc|libm|libdl|librt|libutil|libpthread|libstdc\+\+|libgcc_s|libgomp|libz|libudev)\.so|/site-packages/'

@@ -1,10 +1,10 @@
 #!/bin/sh
-# All checks that need a GPU, the most telling first: see README.md.
+# All checks that need a GPU, the most informative first: see README.md.
 # run_all.sh [--dry-run] [--out DIR] [--build DIR] [--only NAME,NAME] [--limit SECONDS]
 #            [--archive FILE] [--again]
-# Each program writes DIR/<name>.json part by part and goes on where an earlier call stopped.
-# FILE gets DIR as a tar after each program. PYTHON: one with torch. Ends with 0 where all was measured
-# and every goal met, 4 where a goal was missed, 1 where something failed or there was no time for it.
+# Each program writes DIR/<name>.json part by part and continues where an earlier call stopped.
+# FILE gets DIR as a tar after each program. PYTHON: one with torch. Exits with 0 if all was measured
+# and every goal met, 4 if a goal was missed, 1 if something failed or there was no time for it.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -39,7 +39,7 @@ python=${PYTHON:-"$root/.venv/bin/python"}
 mkdir -p "$out"
 
 . "$root/launch/open_mpi.sh"
-# What collect.sh brought.
+# What collect.sh has collected.
 if [ -d "$prism/libraries" ]; then
   export LD_LIBRARY_PATH="$prism/libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
   export OPAL_PREFIX="$prism/libraries/openmpi" PATH="$prism/libraries/openmpi/bin:$PATH"
@@ -74,8 +74,8 @@ left() {
   echo $((limit - $(date +%s) + started))
 }
 
-# run NAME SECONDS [OPTION]: within its own limit and what is left of the whole. An error that stays
-# with a process (75) leaves the parts behind it to a new one.
+# run NAME SECONDS [OPTION]: within its own limit and what is left of the whole. After an error that
+# persists in the process (75) a new one runs the remaining parts.
 run() {
   case ",${only:-$1}," in *",$1,"*) ;; *) return 0 ;; esac
   echo "== $1${3:+ $3}"

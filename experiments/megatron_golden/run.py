@@ -30,11 +30,11 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 SHARED = ROOT.parent / "shared"
 MEASURES = ("mem-allocated-bytes", "mem-max-allocated-bytes")
-# Cluster presets. There is none of GB200; it is of B200's compute capability.
+# Cluster presets. There is none for GB200, which has B200's compute capability.
 CLUSTERS = {"dgx_a100": "a100-80-8x", "dgx_h100": "h100-8x", "dgx_gb200": "b200-8x"}
 KEYS = ("current", "first_step_peak", "peak")
 
-# Paths that the publication left out, and what only says where results go.
+# Paths that the publication left out, and options that only say where results go.
 DROPPED = {"load", "save", "data-path", "vocab-file", "merge-file", "data-cache-path", "async-save",
            "tokenizer-type"}
 # Token ids without a vocabulary: 50,256 words and the end of text, as in GPT-2's. Gloo groups take
@@ -67,7 +67,7 @@ def data_arguments(test_case, python, environment, folder):
     """GPT has mock data; BERT, which has none, gets a vocabulary and a data set in `folder`."""
     if not test_case.startswith("bert/"):
         return GPT_DATA
-    # Outside of the virtual device there is no GPU to ask for its architecture.
+    # Outside the virtual device there is no GPU whose architecture could be queried.
     subprocess.run([python, HERE / "make_bert_data.py", folder], check=True,
                    env=environment | {"TORCH_CUDA_ARCH_LIST": "8.0"}, stdout=subprocess.DEVNULL)
     return {"eval-iters": 1, "tokenizer-type": "BertWordPieceLowerCase",
@@ -131,7 +131,7 @@ def run(options, test_case, order):
     if options.with_flash_attention:
         path.insert(0, str(HERE / "absent_flash_attention"))
     environment = os.environ | {k: str(v) for k, v in config["env"].items() if "$" not in str(v)}
-    # Rank 0 calls make, which asks the python3 and python3-config in PATH.
+    # Rank 0 calls make, which runs the python3 and python3-config in PATH.
     python = pathlib.Path(options.python)
     environment["PATH"] = f"{python.parent}:{python.resolve().parent}:{os.environ['PATH']}"
     environment |= {"PYTHONPATH": ":".join(path), "PYTHONWARNINGS": "ignore",

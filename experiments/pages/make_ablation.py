@@ -19,7 +19,7 @@ GROUPS = {
     "nanotron_ultrascale": ["nanotron_ultrascale"],
     "korthikanti_table5": ["korthikanti_table5"],
 }
-# Of a long table the effects that matter there.
+# For a long table, only the effects that matter there.
 EFFECTS = {"nanotron_ultrascale": ("host-issue network-messages p2p-latency memory-bound-kernels nvlink "
                                    "hierarchical-rings data-parallelism data-parallel-overlap").split()}
 

@@ -8,7 +8,7 @@
 
 namespace prism::testing {
 
-// Paths of all files in the folder, ordered.
+// Paths of all files in the folder, sorted.
 inline std::vector<std::string> CorpusFiles(const std::string& folder) {
   std::vector<std::string> paths;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {

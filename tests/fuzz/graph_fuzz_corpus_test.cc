@@ -1,5 +1,5 @@
 // Replays the corpus of the graph file's fuzz target: every input found so far, and files of format
-// version 1 that every later program must still read.
+// version 1, which every later program must still read.
 #include <string>
 #include <vector>
 

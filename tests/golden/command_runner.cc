@@ -21,7 +21,7 @@ void Redirect(const std::string& path, int descriptor) {
   dup2(file, descriptor);
 }
 
-// The environment without what would change our programs' behaviour.
+// The environment without variables that would change our programs' behaviour.
 std::vector<std::string> CleanEnvironment(const std::string& path) {
   std::vector<std::string> result = {"PATH=" + path};
   for (char** entry = environ; *entry != nullptr; ++entry) {

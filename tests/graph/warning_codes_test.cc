@@ -12,7 +12,7 @@
 namespace prism::graph {
 namespace {
 
-// Codes in the sources, by the ways in which a warning is written down: counters of shim/ (with or
+// Codes in the sources, found by the ways in which a warning is written: counters of shim/ (with or
 // without ":detail"), and Warning structs of the other folders.
 std::set<std::string> EmittedCodes() {
   static const std::regex emitted(

@@ -1,4 +1,4 @@
-// The library call gives what the search gives.
+// The library call returns what the search returns.
 #include "launch/library/plan_library.h"
 
 #include <limits>

@@ -14,7 +14,7 @@ assert 0 < costs[0].iteration_low_s < costs[0].iteration_s < costs[0].iteration_
 assert 0 < costs[0].allocated_bytes < costs[0].device_bytes
 assert costs[1].iteration_s == 0
 
-# Results go into memory that the caller has.
+# Results go into the caller's memory.
 memory = bytearray(2 * ctypes.sizeof(prism_plan.Cost))
 evaluator.evaluate(plans, costs=(prism_plan.Cost * 2).from_buffer(memory))
 assert bytes(memory) == bytes(costs)
@@ -28,7 +28,7 @@ def refusal(call, *arguments, **named):
     return "taken"
 
 
-# A name that is no choice, and a number that would be cut off, are not passed over.
+# A name that is not a choice, and a number that would be truncated, are not ignored.
 assert refusal(prism_plan.plan, zero_stage=1).startswith("TypeError a plan has no zero_stage; it has")
 assert "AttributeError" in refusal(prism_plan.Plan, zero_stage=1)
 assert "ValueError tp: 4294967304" in refusal(prism_plan.plan, tp=2**32 + 8)
@@ -38,7 +38,7 @@ assert "global_batch_size: 18446744073709553152" in refusal(
 assert "seq_len: 1180591620717411303424" in refusal(prism_plan.Evaluator, seq_len=1 << 70)
 assert "threads: 4294967297" in refusal(evaluator.evaluate, plans, threads=2**32 + 1)
 
-# Names may be paths, and empty ones stand for the default; messages name arguments, not options.
+# Names may be paths, and empty ones mean the default; messages name arguments, not options.
 assert refusal(prism_plan.Evaluator, model="", cluster=None) == "taken"
 assert "nowhere.toml" in refusal(prism_plan.Evaluator, model=pathlib.Path("nowhere.toml"))
 assert refusal(prism_plan.Evaluator, precision="fp64").startswith("ValueError precision: 'fp64' is")
@@ -50,7 +50,7 @@ assert "global_batch_size" in refusal(prism_plan.Evaluator, global_batch_size=2*
 assert "seq_len" in refusal(prism_plan.Evaluator, seq_len=2**40)
 assert "tokens" in refusal(prism_plan.Evaluator, tokens=float("nan"))
 
-# What is not as the library reads it stays out of it.
+# Values that the library would misread are not passed to it.
 assert "room for 1 of 2" in refusal(evaluator.evaluate, plans, costs=(prism_plan.Cost * 1)())
 assert "array of Plan" in refusal(evaluator.evaluate, (prism_plan.Cost * 2)())
 assert "array of Plan" in refusal(evaluator.evaluate, prism_plan.plan(tp=2))

@@ -25,8 +25,8 @@ for step in range(8):
     for place in places:
         works.append(dist.all_reduce(sums[place], group=groups[place], async_op=enqueues))
     if enqueues:
-        # Rank 0 receives from the first group and sends to the second; rank 1 the other way round,
-        # each its receive first.
+        # Rank 0 receives from the first group and sends to the second; rank 1 the reverse, each
+        # with its receive first.
         works.append(dist.irecv(received[0], src=1 - rank, group=message_groups[places[0]]))
         works.append(dist.isend(given, dst=1 - rank, group=message_groups[places[1]]))
         for work in works:

@@ -30,7 +30,7 @@ def graphed_module():
             graphed(torch.zeros(8, 64, device="cuda")).sum().backward()
 
 
-# The step in it is one at each launch.
+# The optimizer step inside counts as one at each launch.
 def step_in_a_graph():
     module = torch.nn.Linear(64, 64).cuda()
     optimizer = torch.optim.Adam(module.parameters(), capturable=True)

@@ -60,7 +60,7 @@ assert part.item() == 8 * local, part
 dist.reduce_scatter(part, [torch.full((1,), float(i)) for i in range(8)], group=node)
 assert part.item() == 8 * local, part
 
-# Rank 1 of the node as root; where it is absent, the others keep what they have.
+# Rank 1 of the node as root; if it is absent, the others keep what they have.
 own = torch.full((2,), 7.0 if local == 1 else 0.0)
 dist.broadcast(own, group_src=1, group=node)
 print("same broadcast", own.tolist())

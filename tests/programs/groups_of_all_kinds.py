@@ -42,7 +42,7 @@ for request in dist.batch_isend_irecv([
     request.wait()
 assert all(abs(value) < 10 for value in received.tolist())
 
-# On NCCL the root of rank 4001 is absent: its list stays. On gloo likewise.
+# On NCCL the root of rank 4001 is absent: its list stays. The same on gloo.
 subgroup = dist.new_group(list(range(rank // 8 * 8, rank // 8 * 8 + 8)), backend="nccl")
 for group in (subgroup, dist.new_group(dist.get_process_group_ranks(subgroup), backend="gloo")):
     objects = [{"rank": rank}, "text"]

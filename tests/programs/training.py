@@ -57,7 +57,7 @@ def misbehave(how):
             print("line", number)
 
 
-# Asks first and waits only for what is not over: which waits there are depends on time.
+# Polls first and waits only for what is not complete: which waits there are depends on time.
 def keep_few_in_flight(events, factor):
     for _ in range(8):
         while events and events[0].query():
@@ -69,7 +69,7 @@ def keep_few_in_flight(events, factor):
         events[-1].record()
 
 
-# Waits for the step before the last, and then asks whether it is over.
+# Waits for the step before the last, and then queries whether it is complete.
 def time_of_an_earlier_step(events, factor):
     while len(events) > 1:
         first, last = events.popleft()
@@ -84,7 +84,7 @@ def time_of_an_earlier_step(events, factor):
     events.append((first, last))
 
 
-# Asks a stream of its own until it is done, or waits for it.
+# Polls its own stream until it is done, or waits for it.
 def wait_for_side_stream(stream, factor, asks):
     with torch.cuda.stream(stream):
         for _ in range(8):
@@ -95,7 +95,7 @@ def wait_for_side_stream(stream, factor, asks):
         stream.synchronize()
 
 
-# Reads the times of all steps so far, those of steps long ago as well.
+# Reads the times of all steps so far, including those of long ago.
 def print_times_of_all_steps(events, factor):
     first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     first.record()

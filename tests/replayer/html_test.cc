@@ -1,4 +1,4 @@
-// The page of a replay: its pictures show what the numbers say.
+// The page of a replay: its charts agree with the numbers.
 #include "replayer/report/html.h"
 
 #include <array>

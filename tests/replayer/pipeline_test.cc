@@ -21,7 +21,7 @@ graph::ClusterSpec FreeCluster() {
   return cluster;
 }
 
-// Times are for all chunks of a stage together.
+// Times are totals over all chunks of a stage.
 void ExpectClosedForm(int32_t pp, int32_t vpp, int64_t microbatches) {
   prism::testing::UniformPipeline pipeline;
   pipeline.parallel.pp = pp;

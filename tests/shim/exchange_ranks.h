@@ -12,7 +12,7 @@ namespace prism::shim {
 
 inline constexpr size_t kTestArenaBytes = 256UL << 20U;
 
-// Runs `body(rank)` for every present rank, each in a thread.
+// Runs `body(rank)` for every present rank, each in its own thread.
 inline void RunRanks(const std::vector<int32_t>& present,
                      const std::function<void(int32_t)>& body) {
   std::vector<std::thread> threads;

@@ -21,8 +21,8 @@ bool StartsWithAny(const std::string& text, const auto& words) {
   return std::ranges::any_of(words, [&](const char* word) { return text.starts_with(word); });
 }
 
-// The line that ends a constructor's parameter list when `line` closes its initialisers, else
-// `line` itself.
+// The line that ends a constructor's parameter list if `line` closes its initialisers, else `line`
+// itself.
 size_t SkipInitialisers(const SourceFile& file, size_t line) {
   for (size_t i = line + 1; i-- > 0 && line - i < 30 && Indent(file.lines[i]) >= 4;) {
     if (i > 0 && file.lines[i].substr(Indent(file.lines[i])).starts_with(": ")) {
@@ -32,7 +32,7 @@ size_t SkipInitialisers(const SourceFile& file, size_t line) {
   return line;
 }
 
-// Joins the lines of a definition's head, back from the brace to the line that opens it.
+// Joins the lines of a definition's head, from the brace back to the line where it begins.
 std::string JoinHead(const SourceFile& file, size_t brace, size_t* first) {
   const std::string& last = file.lines[brace];
   size_t begin = brace;

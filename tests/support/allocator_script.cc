@@ -14,7 +14,7 @@ namespace {
 constexpr std::string_view kLetters = "AFUE";
 
 // Scalars, rows, the edge between the pools, and tensors up to the largest, a third of them whole
-// MiB so that sizes repeat and free blocks fit exactly.
+// MiB, so that sizes repeat and free blocks fit exactly.
 int64_t DrawBytes(const AllocatorScriptOptions& options, Rng* rng) {
   switch (rng->UniformInt(0, 5)) {
     case 0:

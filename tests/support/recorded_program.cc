@@ -103,7 +103,7 @@ class Keeper {
     return !context.ok() || context->op.empty() ? "" : slicer::DescribeContext(*context);
   }
 
-  // Which iteration it was is not known: all count as the steady one.
+  // The iteration is not known: all count as the steady one.
   void KeepValue(channel::ValueHead head, std::span<const std::byte> value) {
     head.giver = rank_;
     head.iteration = 0;

@@ -15,7 +15,7 @@ struct SimpleResult {
   std::vector<replayer::Timeline> timelines;  // by rank
 };
 
-// Honours iterations and all perturbations; no placement, algorithms or scales.
+// Supports iterations and all perturbations; no placement, algorithms or scales.
 SimpleResult EvaluateSimply(const graph::Graph& graph, const replayer::ReplayOptions& options);
 
 }  // namespace prism::testing

@@ -32,7 +32,7 @@ def products(name):
     torch.backends.cuda.matmul.allow_tf32 = name == "tf32"
     one = torch.ones((), device="cuda")
     rows, begin = [], time.monotonic()
-    # Every shape at a stride that is prime to their number: a sweep cut short still covers all.
+    # All shapes at a stride coprime to their number: a sweep cut short still covers the range.
     for i in range(len(SHAPES)):
         m, n, k = SHAPES[i * 37 % len(SHAPES)]
         if time.monotonic() - begin > BUDGET_S:
@@ -138,7 +138,7 @@ def both(exact, fast, small, x):
     fp32, differs by no more than EQUAL."""
     import torch
     torch.backends.cuda.matmul.allow_tf32 = False
-    # Each with its own shapes: what was compiled before would make this one of changing shapes.
+    # Each with its own shapes: after an earlier compilation this one would get dynamic shapes.
     torch._dynamo.reset()
     expected = exact(small)
     error = ((torch.compile(exact, dynamic=False)(small) - expected).abs().max()

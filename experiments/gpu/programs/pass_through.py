@@ -32,7 +32,7 @@ def main():
     cluster = virtual_truth.cluster(machine)
     for preset, variant in virtual_truth.PROGRAMS:
         results.add(f"{preset} {variant}", virtual_truth.in_folder, run, args, cluster, preset, variant)
-    # A program that departs ends its run, so what is there has done all as recorded.
+    # A program that departs from the recording ends its run, so a finished run did all as recorded.
     results.finish([common.goal(f"{preset} {variant}: departures from the record",
                                 0 if results.part(f"{preset} {variant}") else None, 0)
                     for preset, variant in virtual_truth.PROGRAMS])

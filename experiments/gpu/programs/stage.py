@@ -98,7 +98,7 @@ def step(model, optimizer, x):
     optimizer.zero_grad(set_to_none=True)
 
 
-# Ops that are one matrix product, and how many of their inputs say its shape.
+# Ops that are one matrix product, and how many of their inputs give its shape.
 PRODUCTS = {"aten::mm": 2, "aten::bmm": 2, "aten::addmm": 3, "aten::baddbmm": 3, "aten::_scaled_mm": 2}
 
 

@@ -26,7 +26,7 @@ CASES = [f"{preset}, {variant}: kernels, grids, allocator, real against virtual"
 CLUSTERS = {(8, 0): "a100-80-8x", (9, 0): "h100-8x", (10, 0): "b200-8x"}
 PREDICTIONS = ["by the preset", "by measured kernels"]
 SHOWN = 40
-# Kernels inside of libraries: of these the virtual device has the call and the shape.
+# Kernels inside libraries: of these the virtual device knows the call and the shape.
 LIBRARY = re.compile(r"gemm|cutlass|cublas|nvjet|xmma|splitK|cudnn|void magma", re.IGNORECASE)
 
 
@@ -47,7 +47,7 @@ def stage(args, preset, variant, dump):
 def run_real(args, preset, variant, folder):
     dump = folder / "real.json"
     before = common.device_used()
-    # Inductor begins with nothing: on a fresh machine it compiles for more than a minute.
+    # Inductor starts with an empty cache: on a fresh machine it compiles for more than a minute.
     checked([*stage(args, preset, variant, dump), "--real"],
             120 if variant == "compiled" else 60, folder)
     real = json.loads(dump.read_text())

@@ -13,6 +13,6 @@ def backward(output_grads, softmax_results, scale):
 
 
 def get_batch_per_block(query_length, key_length, batches, heads):
-    # Warps of a block over batches of a warp (csrc/megatron/scaled_masked_softmax.h).
+    # Warps per block over batches per warp (csrc/megatron/scaled_masked_softmax.h).
     next_power_of_two = 1 << (key_length - 1).bit_length()
     return (128 // min(next_power_of_two, 32)) * (2 if next_power_of_two <= 128 else 1)

@@ -13,8 +13,8 @@ namespace {
 constexpr int64_t kDeviceBytes = int64_t{1} << 40;
 constexpr int64_t kPairs = 20;
 
-// `in_flight` micro-batches of two tensors each, pair by pair; calls `beside` in every pair. What
-// the pairs that follow the first that leaves any out are.
+// `in_flight` micro-batches of two tensors each, pair by pair; calls `beside` in every pair.
+// Returns the number of pairs to leave out, the first time that there are any.
 template <typename Beside>
 int64_t LeftOut(size_t in_flight, Beside beside) {
   MemoryAccount account({}, kDeviceBytes);

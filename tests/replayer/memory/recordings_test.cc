@@ -14,7 +14,7 @@ namespace {
 
 using prism::testing::MemoryRecording;
 
-// Hands out the segments that the recorded driver handed out, in that order.
+// Returns the segments that the recorded driver returned, in that order.
 class RecordedDevice final : public AllocatorDevice {
  public:
   void Expect(const AllocatorEvent& segment) { segments_.push_back(segment); }

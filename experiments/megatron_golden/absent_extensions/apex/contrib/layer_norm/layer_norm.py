@@ -18,7 +18,7 @@ class FastLayerNormFN(torch.autograd.Function):
         dx = torch.empty_like(x)
         dgamma = torch.empty_like(gamma)
         dbeta = torch.empty_like(gamma)
-        # One partial sum for each block of rows; two blocks a multiprocessor.
+        # One partial sum for each block of rows; two blocks per multiprocessor.
         blocks = 2 * torch.cuda.get_device_properties(x.device).multi_processor_count
         partial_gamma = mu.new_empty(blocks, gamma.numel())
         partial_beta = torch.empty_like(partial_gamma)
