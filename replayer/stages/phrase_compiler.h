@@ -101,7 +101,7 @@ struct PhraseContext {
   struct Slot {
     uint16_t slot = 0;
     uint16_t stream = 0;
-    uint32_t covers = 0;  // the first so many that the stream owes, after all its debt
+    uint32_t covers = 0;  // how many of the stream's owed, from the first; after its debt
 
     bool operator==(const Slot&) const = default;
   };
