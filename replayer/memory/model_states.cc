@@ -227,16 +227,14 @@ graph::FlatBuckets BucketsOf(const StageParameters::Kind& kind,
   return flat;
 }
 
-// Flat buffers of values, then of gradients, then the optimizer's tensors: the step count, a master
-// copy and two moments of the rank's shard of each bucket, those with weight decay first, and the
-// weight of each shard in the gradient norm (launch/workload/optimizer.cc).
+// Flat buffers of values, then of gradients, then the optimizer's tensors, whose pieces are the
+// rank's shards of buckets.
 std::vector<StateTensor> MegatronStates(const std::vector<StageParameters>& chunks,
                                         const JobSpec& job,
                                         const TrainingStyle& style) {
   std::vector<StateTensor> values;
   std::vector<StateTensor> gradients;
-  std::array<std::vector<StateTensor>, 2> optimizer;  // with weight decay, without
-  int64_t shard_count = 0;
+  OptimizerTensors optimizer;
   for (const StageParameters& chunk : chunks) {
     for (const StageParameters::Kind& kind : chunk.kinds) {
       const int64_t dp = ReplicasOf(job.parallel, kind.expert);
@@ -254,21 +252,11 @@ std::vector<StateTensor> MegatronStates(const std::vector<StageParameters>& chun
       }
       for (const graph::FlatBuckets::Bucket& bucket : flat.buckets()) {
         const int64_t own = bucket.elements() / shards;
-        std::vector<StateTensor>& group = optimizer[kind.decay ? 0 : 1];
-        group.push_back({"optimizer", own * kMasterBytes});
-        group.insert(group.end(), 2, {"optimizer", own * kMomentBytes, true});
-        ++shard_count;
+        optimizer.Add(kind.decay, own * kMasterBytes, own * kMomentBytes);
       }
     }
   }
-  std::vector<StateTensor> states = std::move(values);
-  states.insert(states.end(), gradients.begin(), gradients.end());
-  states.push_back({"optimizer", kScalarBytes});
-  for (const std::vector<StateTensor>& group : optimizer) {
-    states.insert(states.end(), group.begin(), group.end());
-  }
-  states.push_back({"optimizer", shard_count * kScalarBytes});
-  return states;
+  return optimizer.After(std::move(values), gradients);
 }
 
 // nanotron/optim/gradient_accumulator.py and zero.py: gradients accumulate in one flat float32
@@ -405,6 +393,25 @@ std::vector<int64_t> ShardsOf(const StageParameters& parameters,
     shards.push_back(of_experts);
   }
   return shards;
+}
+
+void OptimizerTensors::Add(bool decay, int64_t master_bytes, int64_t moment_bytes) {
+  std::vector<StateTensor>& pieces = pieces_[decay ? 0 : 1];
+  pieces.push_back({"optimizer", master_bytes});
+  pieces.insert(pieces.end(), 2, {"optimizer", moment_bytes, true});
+  ++count_;
+}
+
+std::vector<StateTensor> OptimizerTensors::After(std::vector<StateTensor> values,
+                                                 const std::vector<StateTensor>& gradients) const {
+  std::vector<StateTensor> states = std::move(values);
+  states.insert(states.end(), gradients.begin(), gradients.end());
+  states.push_back({"optimizer", kScalarBytes});
+  for (const std::vector<StateTensor>& pieces : pieces_) {
+    states.insert(states.end(), pieces.begin(), pieces.end());
+  }
+  states.push_back({"optimizer", count_ * kScalarBytes});
+  return states;
 }
 
 std::vector<std::vector<int64_t>> StepOfStage(const JobSpec& job,

@@ -3,6 +3,7 @@
 // the allocator rounds.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -64,6 +65,23 @@ struct StateTensor {
   int64_t bytes = 0;
   bool moment = false;  // of the optimizer: moved if its states are offloaded (graph/offload.h)
   std::vector<int64_t> beside = {};  // bytes of temporary tensors present while it is created
+};
+
+// The optimizer's tensors in the order in which it makes them: the step count, master copies and
+// two moments of the rank's pieces, those with weight decay first, and the weight of each piece in
+// the gradient norm (launch/workload/optimizer.cc).
+class OptimizerTensors {
+ public:
+  // Of a piece with or without weight decay. `moment_bytes`: of one moment.
+  void Add(bool decay, int64_t master_bytes, int64_t moment_bytes);
+
+  // The states of a rank: values, gradients, then these.
+  [[nodiscard]] std::vector<StateTensor> After(std::vector<StateTensor> values,
+                                               const std::vector<StateTensor>& gradients) const;
+
+ private:
+  std::array<std::vector<StateTensor>, 2> pieces_;  // with weight decay, without
+  int64_t count_ = 0;
 };
 
 // What the optimizer's step needs in addition to the states, turn by turn: what one turn holds is

@@ -1,6 +1,5 @@
 #include "replayer/memory/workload_shards.h"
 
-#include <array>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -77,9 +76,8 @@ std::vector<StateTensor> WorkloadShardStates(const JobSpec& job,
                                              int32_t stage) {
   std::vector<StateTensor> states;
   std::vector<StateTensor> gradients;
-  std::array<std::vector<StateTensor>, 2> optimizer;  // with weight decay, without
+  OptimizerTensors optimizer;
   const int64_t value_bytes = graph::DataTypeBytes(job.compute_dtype);
-  int64_t pieces = 0;
   int64_t chunk = stage;
   for (const graph::LayerRange& layers : LayersOfChunks(job, style, stage)) {
     std::map<std::tuple<bool, bool, bool, bool>, int64_t> kinds;
@@ -96,10 +94,7 @@ std::vector<StateTensor> WorkloadShardStates(const JobSpec& job,
       for (const StageParameters::Kind& kind : unit.kinds) {
         const int64_t shard = ShardOf(kind, job);
         kinds[{kind.tied, kind.split, kind.sequence_parallel, kind.decay}] += shard;
-        std::vector<StateTensor>& group = optimizer[kind.decay ? 0 : 1];
-        group.push_back({"optimizer", shard * kFloatBytes});
-        group.insert(group.end(), 2, {"optimizer", shard * kFloatBytes, true});
-        ++pieces;
+        optimizer.Add(kind.decay, shard * kFloatBytes, shard * kFloatBytes);
       }
     }
     for (const auto& [kind, elements] : kinds) {
@@ -107,13 +102,7 @@ std::vector<StateTensor> WorkloadShardStates(const JobSpec& job,
     }
     chunk += job.parallel.pp;
   }
-  states.insert(states.end(), gradients.begin(), gradients.end());
-  states.push_back({"optimizer", kFloatBytes});
-  for (const std::vector<StateTensor>& group : optimizer) {
-    states.insert(states.end(), group.begin(), group.end());
-  }
-  states.push_back({"optimizer", pieces * kFloatBytes});
-  return states;
+  return optimizer.After(std::move(states), gradients);
 }
 
 ShardedChunk WorkloadShardedChunk(const JobSpec& job, graph::LayerRange layers, int64_t chunk) {
