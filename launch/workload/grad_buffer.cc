@@ -47,12 +47,8 @@ void GradBuffer::LayOut(const std::vector<Parameter*>& parameters) {
 void GradBuffer::AllocateGradients() {
   const int64_t kept = scatters() ? elements_ / replicas().size() : elements_;
   gradients_ = at::zeros({kept}, options_.values.dtype(at::kFloat));
-  GradSink* const sink = this;
-  for (size_t place = 0; place < placements_.size(); ++place) {
-    Parameter& parameter = *placements_[place].parameter;
-    accumulators_.push_back(std::make_unique<GradAccumulator>(sink, place));
-    parameter.grad = accumulators_.back().get();
-    parameter.grad->HookInto(parameter.value);
+  for (const Placement& place : placements_) {
+    HookGradient(*place.parameter, this, &accumulators_);
   }
 }
 

@@ -33,6 +33,14 @@ int64_t Parameter::elements() const {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
 }
 
+void HookGradient(Parameter& parameter,
+                  GradSink* sink,
+                  std::vector<std::unique_ptr<GradAccumulator>>* accumulators) {
+  accumulators->push_back(std::make_unique<GradAccumulator>(sink, accumulators->size()));
+  parameter.grad = accumulators->back().get();
+  parameter.grad->HookInto(parameter.value);
+}
+
 void ParameterSet::BeginUnit() {
   places_.push_back(units_++);
 }

@@ -46,6 +46,12 @@ struct Parameter {
   [[nodiscard]] int64_t elements() const;
 };
 
+// Passes on the parameter's gradients to the next place of `sink`, whose accumulators these are: as
+// many as places so far.
+void HookGradient(Parameter& parameter,
+                  GradSink* sink,
+                  std::vector<std::unique_ptr<GradAccumulator>>* accumulators);
+
 class ParameterSet {
  public:
   // `config` and `groups` outlive the set.

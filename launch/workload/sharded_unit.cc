@@ -107,12 +107,8 @@ void ShardedUnit::Reshard() {
 }
 
 void ShardedUnit::HookGradients() {
-  GradSink* const sink = this;
-  for (size_t place = 0; place < places_.size(); ++place) {
-    Parameter& parameter = *places_[place].parameter;
-    accumulators_.push_back(std::make_unique<GradAccumulator>(sink, place));
-    parameter.grad = accumulators_.back().get();
-    parameter.grad->HookInto(parameter.value);
+  for (const Place& place : places_) {
+    HookGradient(*place.parameter, this, &accumulators_);
   }
 }
 
