@@ -83,8 +83,10 @@ bool IsCount(std::string_view column) {
 // The number in the text, if it is plausible for the column.
 std::optional<double> PlausibleNumber(std::string_view column, const std::string& text) {
   double value = 0;
+  const bool counted = IsCount(column);
   const bool plausible = ParseNumber(text, &value) && std::isfinite(value) && value >= 0 &&
-                         value <= (IsCount(column) ? kMaxCount : kMaxMeasure);
+                         value <= (counted ? kMaxCount : kMaxMeasure) &&
+                         (!counted || value == std::floor(value));
   return plausible ? std::optional(value) : std::nullopt;
 }
 
@@ -172,8 +174,14 @@ std::string PublishedRow::Fault() const {
 
 std::optional<int64_t> PublishedRow::Integer(std::string_view column) const {
   const std::optional<double> number = Number(column);
-  const int64_t count = number.has_value() ? std::llround(*number) : 0;
+  const int64_t count = number.has_value() ? static_cast<int64_t>(*number) : 0;
   return count == 0 ? std::nullopt : std::optional(count);
+}
+
+bool PublishedRow::IsSilent(std::string_view column) const {
+  const std::string text = Lower(column);
+  return text == "n/a" || text.find_first_of("abcdefghijklmnopqrstuvwxyz0123456789") == text.npos ||
+         text.starts_with("not ") || text.starts_with("unknown") || text.starts_with("unstated");
 }
 
 std::vector<std::string> PublishedRow::Words(std::string_view column) const {

@@ -24,11 +24,14 @@ class PublishedRow {
   [[nodiscard]] std::string Lower(std::string_view column) const;
   [[nodiscard]] bool Says(std::string_view column, std::string_view lower_case_word) const;
 
+  // The field is empty, or says that nothing is known ("not stated", "unknown", "n/a", "-").
+  [[nodiscard]] bool IsSilent(std::string_view column) const;
+
   // Words of letters, digits and underscores, in lower case.
   [[nodiscard]] std::vector<std::string> Words(std::string_view column) const;
 
-  // Why the row cannot be read: a field that should be a number and is not, is negative or is
-  // beyond any limit; "" if it can.
+  // Why the row cannot be read: a field that should be a number and is not, is negative, is beyond
+  // any limit, or is a fraction where something is counted; "" if it can.
   [[nodiscard]] std::string Fault() const;
 
   // Null for an empty or faulty field.

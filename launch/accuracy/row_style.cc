@@ -6,6 +6,9 @@
 #include <regex>
 #include <string>
 #include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
 
 #include "graph/base/lower_case.h"
 #include "launch/accuracy/row_arguments.h"
@@ -158,6 +161,27 @@ std::optional<int64_t> LeadingNumber(const std::string& text) {
   return error == std::errc() && end != text.data() ? std::optional(number) : std::nullopt;
 }
 
+// Flags that say neither yes nor no, nor any other word that is read.
+void NoteUnreadFlags(const PublishedRow& row, Assumptions* assumptions) {
+  constexpr double kSpread = 0.05;
+  // Column, and a word in it that is read.
+  constexpr auto kFlags = std::to_array<std::pair<const char*, const char*>>({
+      {"sp", ""},
+      {"dist_optimizer", ""},
+      {"tp_comm_overlap", "async"},
+      {"dp_overlap", "grad"},
+      {"compile", ""},
+  });
+  for (const auto& [column, word] : kFlags) {
+    const bool has_word = *word != '\0' && row.Says(column, word);
+    if (!row.Flag(column).has_value() && !row.IsSilent(column) && !has_word) {
+      assumptions->Add(
+          fmt::format("{}: '{}' is not known, taken as not stated", column, row.Text(column)),
+          kSpread);
+    }
+  }
+}
+
 void ReadFlags(const PublishedRow& row,
                const graph::JobSpec& job,
                Assumptions* assumptions,
@@ -171,6 +195,9 @@ void ReadFlags(const PublishedRow& row,
   if (const std::optional<bool> overlap = row.Flag("dp_overlap")) {
     style->overlap_grad_reduce = *overlap;
     style->overlap_param_gather = *overlap;
+  } else if (row.Says("dp_overlap", "grad")) {
+    style->overlap_grad_reduce = true;
+    style->overlap_param_gather = row.Says("dp_overlap", "param");
   }
   if (FamilyOfRow(row) != FrameworkFamily::kJax) {
     style->recompute_parts = RecomputePartsOfRow(row, assumptions);
@@ -332,6 +359,7 @@ TrainingStyle StyleOfRow(const PublishedRow& row,
   ReadSchedule(row, &style);
   ReadAblation(row, &style);
   ReadFlags(row, job, assumptions, &style);
+  NoteUnreadFlags(row, assumptions);
   if (family == FrameworkFamily::kMegatronCore) {
     ReadRecipe(row, job, assumptions, &style);
     if (LacksFusedAttention(row, job.model)) {

@@ -140,6 +140,37 @@ TEST(RowWords, a_field_that_is_no_number_skips_its_row) {
   EXPECT_EQ(PlanOf(Gpt175B()).cannot_predict, "");
 }
 
+TEST(RowWords, what_is_counted_is_whole) {
+  EXPECT_NE(With(Gpt175B(), "layers", "1.5").cannot_predict, "");
+  EXPECT_NE(With(Gpt175B(), "dp", "0.5").cannot_predict, "");
+  EXPECT_EQ(With(Gpt175B(), "layers", "96.0").cannot_predict, "");
+  EXPECT_EQ(With(Gpt175B(), "params_b", "174.6").cannot_predict, "");
+}
+
+TEST(RowWords, flags_and_stages_of_unknown_words_are_told) {
+  const RowPlan plain = PlanOf(Gpt175B());
+  for (const char* column : {"sp", "dist_optimizer", "tp_comm_overlap", "dp_overlap", "compile"}) {
+    const RowPlan odd = With(Gpt175B(), column, "perhaps");
+    EXPECT_THAT(odd.assumptions, Contains(HasSubstr("'perhaps' is not known"))) << column;
+    for (const char* silent : {"", "not stated", "unknown", "-", "N/A"}) {
+      EXPECT_EQ(With(Gpt175B(), column, silent).assumptions, plain.assumptions) << column << silent;
+    }
+  }
+  for (const char* stage : {"7", "-4", "1.5", "32", "abc"}) {
+    const RowPlan odd = With(Gpt175B(), "zero_stage", stage);
+    EXPECT_EQ(odd.job.zero_stage, plain.job.zero_stage) << stage;
+    EXPECT_THAT(odd.assumptions, Contains(HasSubstr("zero_stage"))) << stage;
+  }
+  EXPECT_EQ(With(Gpt175B(), "zero_stage", "not stated").assumptions, plain.assumptions);
+}
+
+TEST(RowWords, overlapped_reductions_may_leave_gathers_exposed) {
+  const graph::TrainingStyle reductions = With(Gpt175B(), "dp_overlap", "grad").style;
+  EXPECT_TRUE(reductions.overlap_grad_reduce);
+  EXPECT_FALSE(reductions.overlap_param_gather);
+  EXPECT_TRUE(With(Gpt175B(), "dp_overlap", "grad+param").style.overlap_param_gather);
+}
+
 TEST(RowWords, context_parallelism_that_a_row_states_is_kept) {
   const char* const header =
       "id,framework,model,layers,hidden,heads,vocab,seq_len,tp,pp,cp,num_gpus,global_batch,gpu\n";
