@@ -350,6 +350,7 @@ class Partitioner {
         uint32_t rank = rank_class.representative.value();
         uint32_t peer = graph_.ranks.peers(Rank(rank))[endpoint.peer_slot];
         end.peer = peer;
+        end.other_stage = graph_.role_of(Rank(peer)).stage != graph_.role_of(Rank(rank)).stage;
         end.reach = placement_.Reach(rank, peer);
         end.slow_factor = placement_.LinkFactor(rank, peer);
         for (Rank lane : rank_class.lanes) {
@@ -404,7 +405,10 @@ bool WaitsForStage(const Partition& partition,
                    const RolePlan& plan,
                    const Step& step) {
   if (step.kind == StepKind::kPeerGroup) {
-    return true;
+    const PeerPosts& group = plan.groups[step.aux];
+    return std::any_of(
+        plan.posts.begin() + group.begin, plan.posts.begin() + group.end,
+        [&](const PeerPost& post) { return rank_class.channels[post.endpoint].other_stage; });
   }
   for (uint32_t c = step.aux; c != kNone; c = plan.calls[c].next_in_group) {
     if (partition.comm_classes[rank_class.comms[plan.calls[c].comm_slot].comm_class].spans_stages) {

@@ -47,6 +47,7 @@ struct CommEntry {
 struct ChannelEnd {
   uint32_t channel = kNone;  // kNone: no matching endpoint (an invalid graph; stalls)
   uint32_t peer = 0;         // of the class's representative
+  bool other_stage = false;  // the peer is in another pipeline stage
   PeerLoad::Reach reach = PeerLoad::Reach::kNode;
   double slow_factor = 1;
   std::vector<uint32_t> peer_lane;  // by lane: the lane of the other side

@@ -17,6 +17,15 @@ bool SpansStages(const graph::Graph& graph, CommId comm) {
       members, [&](uint32_t member) { return graph.role_of(Rank(member)).stage != stage; });
 }
 
+// Whether the group of sends and receives has a peer in another pipeline stage.
+bool HasPeerInOtherStage(const graph::Graph& graph, Rank rank, const graph::PeerGroup& group) {
+  const auto peers = graph.ranks.peers(rank);
+  const int32_t stage = graph.role_of(rank).stage;
+  return std::ranges::any_of(group.transfers, [&](const graph::PeerTransfer& transfer) {
+    return graph.role_of(Rank(peers[transfer.peer_slot])).stage != stage;
+  });
+}
+
 Activity ActivityOf(const graph::Graph& graph, const Timeline& timeline) {
   const graph::Program& program = graph.role_of(timeline.rank).program;
   std::vector<bool> spans_stages;
@@ -34,7 +43,12 @@ Activity ActivityOf(const graph::Graph& graph, const Timeline& timeline) {
       activity.compute.push_back({timeline.start[i], timeline.end[i]});
     } else if (kind == OpKind::kCollective || kind == OpKind::kPeerGroup) {
       activity.transfer.push_back({timeline.transfer_start[i], timeline.end[i]});
-      if (kind == OpKind::kPeerGroup || spans_stages[program.comm_slot[op]]) {
+      const bool waits_for_stage =
+          kind == OpKind::kPeerGroup
+              ? HasPeerInOtherStage(graph, timeline.rank,
+                                    program.peer_groups[program.signature[op]])
+              : spans_stages[program.comm_slot[op]];
+      if (waits_for_stage) {
         activity.peer_wait.push_back({timeline.start[i], timeline.transfer_start[i]});
       }
     }

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "replayer/report/rank_activity.h"
 #include "tests/support/test_parameters.h"
 #include "tests/support/tiny_graph.h"
 
@@ -105,6 +106,24 @@ TEST(Engine, collective_starts_with_its_last_member_and_ends_for_all) {
   EXPECT_EQ(result.communicators[0].calls, 1);
   EXPECT_EQ(result.communicators[0].transfer_ns, 30);
   EXPECT_EQ(result.communicators[0].wait_ns_max, 60);
+}
+
+// A ring inside of a stage is no pipeline: who waits in it is idle.
+TEST(Engine, waiting_for_a_peer_is_bubble_only_if_it_is_in_another_stage) {
+  graph::Graph graph = TinyGraph({{Kernel(0, 100), Send(0, 1, 30), Kernel(0, 1)},
+                                  {Kernel(0, 40), Receive(0, 0, 30), Kernel(0, 2)}});
+  for (const bool same_stage : {false, true}) {
+    graph.roles[1].stage = same_stage ? graph.roles[0].stage : graph.roles[0].stage + 1;
+    const ReplayResult result = MustReplay(graph, Options(1, {Rank(1)}));
+    EXPECT_EQ(result.ranks[1].exposed_comm_ns, 30);
+    EXPECT_EQ(result.ranks[1].bubble_ns, same_stage ? 0 : 60);
+    EXPECT_EQ(result.ranks[1].idle_ns, same_stage ? 60 : 0);
+    DurationNs drawn_bubble = 0;
+    for (const ActivitySpan& span : SteadyActivity(graph, result.timelines[0], result.ranks[1])) {
+      drawn_bubble += span.kind == SpanKind::kBubble ? span.end - span.begin : 0;
+    }
+    EXPECT_EQ(drawn_bubble, result.ranks[1].bubble_ns);
+  }
 }
 
 // Rank 0 enqueues A then B, rank 1 B then A, each on separate streams: no deadlock.
