@@ -87,7 +87,7 @@ Status ReadRuns(ChunkReader* reader,
       return reader->Damaged(status.message());
     }
     if (size() > announced) {
-      return reader->Damaged(fmt::format("more than the {} entries announced", announced));
+      return reader->Damaged(fmt::format("more entries than the {} announced", announced));
     }
   }
   return OkStatus();

@@ -98,11 +98,11 @@ Rank RankGrid::Moved(Rank rank, size_t axis, int32_t coordinate) const {
 Result<GridGroup> RankGrid::GroupOf(Rank self, const std::vector<Rank>& members) const {
   if (!std::is_sorted(members.begin(), members.end()) ||
       !std::binary_search(members.begin(), members.end(), self)) {
-    return RunFailed(fmt::format("rank {} uses a group {} that it is no member of", self.value(),
+    return RunFailed(fmt::format("rank {} uses group {}, but is not a member of it", self.value(),
                                  ShowMembers(members)));
   }
   if (members.back().value() >= world_size()) {
-    return RunFailed(fmt::format("group {} of rank {} names ranks outside of the job's {}",
+    return RunFailed(fmt::format("group {} of rank {} has ranks beyond the job's {}",
                                  ShowMembers(members), self.value(), world_size()));
   }
   GridGroup group;
@@ -125,10 +125,10 @@ Result<GridGroup> RankGrid::GroupOf(Rank self, const std::vector<Rank>& members)
   }
   // Members are distinct and inside the product, so equal counts mean equal sets.
   if (product != members.size()) {
-    return RunFailed(fmt::format(
-        "group {} of rank {} is no product of coordinates of {}; give the layout that the program "
-        "uses (--tp, --pp)",
-        ShowMembers(members), self.value(), ToText()));
+    return RunFailed(
+        fmt::format("group {} of rank {} does not fit the layout {}; give the layout that the "
+                    "program uses (--tp, --pp)",
+                    ShowMembers(members), self.value(), ToText()));
   }
   return group;
 }

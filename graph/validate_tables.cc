@@ -45,7 +45,7 @@ class ProgramCheck {
           program_.kind[op] == OpKind::kHostGap || (program_.flags[op] & kDurationFixed) != 0;
       const int64_t duration = stated ? std::max<int64_t>(program_.value[op], 0) : 0;
       if (duration > kMaxProgramNs - sum) {
-        Fault("duration", op, "durations of the program sum up to more than 11 days");
+        Fault("duration", op, "durations of the program add up to more than 11 days");
         return;
       }
       sum += duration;
@@ -171,7 +171,7 @@ void CheckNames(const Graph& graph, FaultList& faults) {
 void CheckCommunicatorTable(const Graph& graph, FaultList& faults) {
   const CommunicatorTable& table = graph.communicators;
   if (!IsListIndex(table.begin, table.size(), table.members.size())) {
-    faults.Add("column_length", "the communicator table's index does not fit its members");
+    faults.Add("column_length", "the index of the communicator table does not match its members");
     return;
   }
   for (uint32_t comm = 0; comm < table.size(); ++comm) {
@@ -234,7 +234,7 @@ void CheckRankTable(const Graph& graph, FaultList& faults) {
   if (table.source.size() != ranks ||
       !IsListIndex(table.comm_begin, ranks, table.comm_ids.size()) ||
       !IsListIndex(table.peer_begin, ranks, table.peer_ids.size())) {
-    faults.Add("column_length", "the columns of the rank table do not fit each other");
+    faults.Add("column_length", "the columns of the rank table have different lengths");
     return;
   }
   for (uint32_t rank = 0; rank < ranks; ++rank) {

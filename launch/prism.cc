@@ -16,7 +16,8 @@ namespace prism::launch {
 namespace {
 
 constexpr const char* kHelpTail =
-    "\nprism VERB --help shows the options of one verb. The main job is prism-emulate.\n";
+    "\n"
+    "prism VERB --help shows the options of a verb. Runs are made by prism-emulate.\n";
 
 std::vector<Verb> AllVerbs() {
   return {ReplayVerb(), ReportVerb(), GraphShowVerb(), GraphValidateVerb(),
@@ -26,7 +27,7 @@ std::vector<Verb> AllVerbs() {
 
 std::string HelpText(const std::vector<Verb>& verbs) {
   std::string text =
-      "prism: look at, replay, edit and compare what prism-emulate has written; search for plans.\n"
+      "prism: inspect, replay, edit and compare what prism-emulate has written; search for plans.\n"
       "\n"
       "Usage: prism VERB [arguments] [options]\n"
       "\n"
@@ -70,7 +71,7 @@ Status UnknownVerb(const std::vector<Verb>& verbs, const std::vector<std::string
   }
   if (!family.empty() && (words.size() < 2 || words[1].starts_with('-'))) {
     return InvalidArgument(
-        fmt::format("'{}' alone is no verb; there are {}", first, fmt::join(family, " and ")));
+        fmt::format("'{}' needs a second word: {}", first, fmt::join(family, " or ")));
   }
   const std::string said = family.empty() ? first : fmt::format("{} {}", first, words[1]);
   const std::string near = NearestName(said, names);

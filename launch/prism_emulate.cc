@@ -121,8 +121,8 @@ Status CheckError(double allowed_pct, const RunSummary& run) {
     return OkStatus();
   }
   return GateNotMet(
-      fmt::format("--max-error {}: with the sandbox ranks an iteration takes {:.6g} s, in the "
-                  "replay of the graph {:.6g} s: {:+.3g} %",
+      fmt::format("--max-error {}: an iteration takes {:.6g} s with the sandbox ranks and {:.6g} s "
+                  "in the replay of the graph: {}",
                   allowed_pct, emulated, replayed, error_pct));
 }
 

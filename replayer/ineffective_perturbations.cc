@@ -59,7 +59,7 @@ std::string Example(const ReplayOptions& options, const Group& group, size_t ran
   if (group.size() > 1) {
     text += fmt::format(" and {} more of its kind", group.size() - 1);
   }
-  text += fmt::format(": iteration {}, which the numbers are of, is the same without it",
+  text += fmt::format(": iteration {}, which gives the numbers, is the same without it",
                       options.iterations);
   const bool is_of_first = first.kind == PerturbationKind::kLate && first.delay_ns > 0 &&
                            first.ranks.size() < ranks && options.iterations > 1;

@@ -18,13 +18,14 @@ uint32_t GpusPerNode(const graph::Graph& graph) {
 Status CheckPlacement(uint32_t ranks, const std::vector<uint32_t>& placement) {
   if (!placement.empty() && placement.size() != ranks) {
     return InvalidArgument(
-        fmt::format("a placement of {} ranks: the job has {}", placement.size(), ranks));
+        fmt::format("the placement has {} ranks, but the job has {}", placement.size(), ranks));
   }
   std::vector<uint32_t> places = placement;
   std::sort(places.begin(), places.end());
   const auto twice = std::adjacent_find(places.begin(), places.end());
-  return twice == places.end() ? OkStatus()
-                               : InvalidArgument(fmt::format("two ranks on GPU {}", *twice));
+  return twice == places.end()
+             ? OkStatus()
+             : InvalidArgument(fmt::format("the placement puts two ranks on GPU {}", *twice));
 }
 
 uint32_t Nodes(const graph::Graph& graph, const ReplayOptions& options) {

@@ -25,7 +25,7 @@ Status CheckSlowing(uint32_t ranks,
       factor *= perturbation.factor;
       if (!(factor <= kMaxSlowing)) {
         return InvalidArgument(
-            fmt::format("{} {} is slowed {} times in all; at most {} times",
+            fmt::format("{} {} would be slowed by {} in all; at most {} is possible",
                         kind == PerturbationKind::kHost ? "the host of rank" : "rank", rank.value(),
                         factor, kMaxSlowing));
       }
@@ -38,10 +38,10 @@ Status CheckPeriod(const Perturbation& periodic) {
   const bool fits = periodic.period_iterations > 0 || (periodic.period_ns >= kShortestPeriodNs &&
                                                        periodic.duration_ns < periodic.period_ns);
   if (periodic.duration_ns < 0 || !fits) {
-    return InvalidArgument(fmt::format(
-        "interference of {} ns every {} ns: it must be shorter than its period, and that at least "
-        "{} ns",
-        periodic.duration_ns, periodic.period_ns, kShortestPeriodNs));
+    return InvalidArgument(
+        fmt::format("interference of {} ns every {} ns; it must be shorter than its period, which "
+                    "must be at least {} ns",
+                    periodic.duration_ns, periodic.period_ns, kShortestPeriodNs));
   }
   return OkStatus();
 }
@@ -56,7 +56,7 @@ Status CheckLink(const Perturbation& link, uint32_t nodes) {
   return link.node_a != link.node_b
              ? OkStatus()
              : InvalidArgument(fmt::format(
-                   "perturbation of a link from node {} to itself: links join two nodes",
+                   "perturbation of a link from node {} to itself; a link joins two nodes",
                    link.node_a));
 }
 
@@ -115,7 +115,7 @@ Status CheckPerturbations(uint32_t ranks,
     }
     if (perturbation.factor < 0) {
       return InvalidArgument(
-          fmt::format("perturbation by factor {}: must not be negative", perturbation.factor));
+          fmt::format("perturbation by factor {}; it must not be negative", perturbation.factor));
     }
     if (perturbation.kind == PerturbationKind::kPeriodic) {
       PRISM_RETURN_IF_ERROR(CheckPeriod(perturbation));

@@ -20,8 +20,8 @@ Status CheckSizes(const graph::ParallelSizes& sizes) {
     return InvalidArgument(fmt::format("ep {} does not divide dp {}", sizes.ep, sizes.dp));
   }
   if (sizes.world_size() > graph::kMaxRanks) {
-    return InvalidArgument(fmt::format("{} ranks are more than the {} supported",
-                                       sizes.world_size(), graph::kMaxRanks));
+    return InvalidArgument(fmt::format("{} ranks are more than the possible {}", sizes.world_size(),
+                                       graph::kMaxRanks));
   }
   return OkStatus();
 }
@@ -88,9 +88,9 @@ Result<SlicePlan> MakePlan(const graph::JobSpec& job, const PlanOptions& options
     return InvalidArgument("the number of spot checks is negative");
   }
   if (job.parallel.pp > options.max_roles) {
-    return InvalidArgument(
-        fmt::format("{} pipeline stages need as many roles, but --max-roles is {}; raise it",
-                    job.parallel.pp, options.max_roles));
+    return InvalidArgument(fmt::format(
+        "{} pipeline stages need as many roles, but --max-roles is {}; raise --max-roles",
+        job.parallel.pp, options.max_roles));
   }
   const graph::RankGrid grid = graph::RankGrid::Of(job);
   SlicePlan plan;

@@ -34,7 +34,7 @@ Result<std::string> Decompress(std::string_view compressed, size_t max_bytes) {
   }
   if (claimed > max_bytes) {
     return BadFile(
-        fmt::format("{} bytes when decompressed, at most {} are allowed", claimed, max_bytes));
+        fmt::format("{} bytes when decompressed; at most {} are allowed", claimed, max_bytes));
   }
   std::string bytes(static_cast<size_t>(claimed), '\0');
   const size_t size =
@@ -42,7 +42,7 @@ Result<std::string> Decompress(std::string_view compressed, size_t max_bytes) {
   if (ZSTD_isError(size) != 0 || size != bytes.size()) {
     return BadFile(fmt::format("cannot be decompressed: {}", ZSTD_isError(size) != 0
                                                                  ? ZSTD_getErrorName(size)
-                                                                 : "shorter than it claims"));
+                                                                 : "shorter than it says"));
   }
   return bytes;
 }

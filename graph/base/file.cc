@@ -96,7 +96,7 @@ Result<MappedFile> MappedFile::Open(const std::string& path) {
     return CannotRead(path, file.error());
   }
   if (!file.regular()) {
-    return BadFile(fmt::format("cannot read {}: it is a pipe or a device, a file is needed", path));
+    return BadFile(fmt::format("cannot read {}: it is a pipe or a device; a file is needed", path));
   }
   if (file.size() == 0) {
     return MappedFile(std::string_view());

@@ -362,7 +362,7 @@ Status SetCollective(const std::string& name, CollectiveRow* row) {
     for (const KindName& entry : kKinds) {
       known += fmt::format(", {}", entry.name);
     }
-    return InvalidArgument(fmt::format("collective '{}' is unknown; known: {}", name, known));
+    return InvalidArgument(fmt::format("unknown collective '{}'; choose one of {}", name, known));
   }
   return OkStatus();
 }
@@ -370,7 +370,7 @@ Status SetCollective(const std::string& name, CollectiveRow* row) {
 Result<std::vector<CollectiveRow>> ReadCollectiveRows(const CsvTable& table) {
   for (const char* column : {"collective", "num_gpus", "size_bytes", "busbw_gb_s"}) {
     if (!table.HasColumn(column)) {
-      return BadFile(fmt::format("no table of collectives: it has no column {}", column));
+      return BadFile(fmt::format("not a table of collectives: it has no column {}", column));
     }
   }
   std::vector<CollectiveRow> rows;

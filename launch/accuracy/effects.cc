@@ -175,7 +175,7 @@ Status TakeAway(const std::string& effect,
       names.emplace_back(known.name);
     }
     const std::string near = NearestName(effect, names);
-    return InvalidArgument(fmt::format("unknown effect '{}'; {}choose {}", effect,
+    return InvalidArgument(fmt::format("unknown effect '{}'; {}choose one of {}", effect,
                                        near.empty() ? "" : fmt::format("did you mean {}? ", near),
                                        fmt::join(names, ", ")));
   }

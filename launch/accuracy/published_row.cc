@@ -100,10 +100,9 @@ Status CheckColumns(const CsvTable& csv, const std::string& path) {
       return !column.empty() && csv.HasColumn(column);
     });
     if (!found) {
-      return BadFile(fmt::format(
-          "{}: column '{}' is missing; the columns of the training tables of published runs are "
-          "needed",
-          path, choices.front()));
+      return BadFile(
+          fmt::format("{}: has no column '{}'; a table of published training runs is needed", path,
+                      choices.front()));
     }
   }
   return OkStatus();
@@ -130,8 +129,9 @@ Status CheckIds(const CsvTable& csv, const std::string& path) {
   for (size_t row = 0; row < csv.row_count(); ++row) {
     const std::string& id = csv.Field(row, "id");
     if (id.empty() || !ids.insert(id).second) {
-      return BadFile(fmt::format("{}:{}: {}", path, csv.LineOf(row),
-                                 id.empty() ? "a row without id" : fmt::format("id {} twice", id)));
+      return BadFile(fmt::format(
+          "{}:{}: {}", path, csv.LineOf(row),
+          id.empty() ? "this row has no id" : fmt::format("two rows have the id {}", id)));
     }
   }
   return OkStatus();
@@ -157,7 +157,7 @@ std::string PublishedRow::Fault() const {
     const std::string& field = Text(column);
     return field.empty() || PlausibleNumber(column, field).has_value()
                ? std::string()
-               : fmt::format("{}: '{}' is no number that could stand here", column, field);
+               : fmt::format("{}: '{}' is not a possible number", column, field);
   };
   for (const std::string_view column : kCountColumns) {
     if (std::string found = fault(column); !found.empty()) {

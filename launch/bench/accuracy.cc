@@ -196,7 +196,7 @@ Status ReadParameterSet(const std::string& line, ProfileOverrides* overrides) {
     double value = 0;
     const bool shaped = colon != std::string::npos && equals != std::string::npos && colon < equals;
     if (!shaped || !ParseNumber(std::string_view(word).substr(equals + 1), &value)) {
-      return BadFile(fmt::format("'{}' is not of the form profile:key=value, with a number", word));
+      return BadFile(fmt::format("'{}' is not profile:key=NUMBER", word));
     }
     (*overrides)[word.substr(0, colon)][word.substr(colon + 1, equals - colon - 1)] = value;
   }

@@ -115,8 +115,9 @@ BenchResult BenchDelta(const std::string& name,
     EditTimes times;
     PRISM_RETURN_IF_ERROR(RunEdits(graph, options, bench, recorded.get(), &times));
     if (times.equal != bench.edits) {
-      return RunFailed(fmt::format("{} of {} edits differ from a full replay: a bug of ours",
-                                   bench.edits - times.equal, bench.edits));
+      return RunFailed(fmt::format(
+          "{} of {} edits differ from a full replay; this is a bug in Prism, please report it",
+          bench.edits - times.equal, bench.edits));
     }
     const auto count = static_cast<double>(bench.edits);
     BenchCase line = {

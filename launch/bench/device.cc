@@ -140,13 +140,13 @@ Result<LaunchCost> MeasureLaunchCost(const std::string& shim_path) {
   const std::optional<double> standalone_ns = MeasureIn(shim_path, nullptr);
   channel::Consumer consumer(MakeConfig());
   if (!consumer.valid()) {
-    return Status(StatusCode::kEnvironment, "no shared memory for the channel (memfd_create)");
+    return Status(StatusCode::kEnvironment,
+                  "cannot create shared memory for the channel (memfd_create)");
   }
   const std::optional<double> record_ns = MeasureIn(shim_path, &consumer);
   if (!standalone_ns.has_value() || !record_ns.has_value()) {
-    return Status(
-        StatusCode::kEnvironment,
-        fmt::format("the shim {} cannot be loaded; run ./run.sh or build prism_shim", shim_path));
+    return Status(StatusCode::kEnvironment,
+                  fmt::format("cannot load the shim {}; run ./run.sh, which builds it", shim_path));
   }
   return LaunchCost{*standalone_ns, *record_ns, kLaunches};
 }

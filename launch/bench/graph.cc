@@ -101,7 +101,8 @@ BenchResult BenchGraph(const BenchWorkload& workload) {
   PRISM_ASSIGN_OR_RETURN(const graph::Graph decoded, graph::DecodeGraph(bytes, "bench"));
   const double decode_s = decode.Seconds();
   if (decoded != graph) {
-    return RunFailed("the decoded graph is not the encoded one: a bug of ours");
+    return RunFailed(
+        "the decoded graph is not the encoded one; this is a bug in Prism, please report it");
   }
 
   const StopWatch validate;

@@ -123,7 +123,8 @@ Result<double> TimeRecorder(const std::vector<Message>& stream) {
   PRISM_ASSIGN_OR_RETURN(const graph::Fragment fragment, recorder.Finish());
   const double seconds = watch.Seconds();
   if (fragment.program.size() == 0) {
-    return RunFailed("the recorder returned an empty program: a bug of ours");
+    return RunFailed(
+        "the recorder returned an empty program; this is a bug in Prism, please report it");
   }
   return seconds;
 }
@@ -139,7 +140,7 @@ Result<double> TimeChannel(const std::vector<Message>& stream, slicer::Recorder*
   channel::Header* const header =
       consumer.valid() ? channel::MapChannel(consumer.descriptor()) : nullptr;
   if (header == nullptr) {
-    return EnvironmentLacks("no shared memory for the channel (memfd_create)");
+    return EnvironmentLacks("cannot create shared memory for the channel (memfd_create)");
   }
   const StopWatch watch;
   std::thread producer([&stream, header] {

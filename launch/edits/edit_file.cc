@@ -116,7 +116,7 @@ class EditReader {
       const bool timed = line.Has("microseconds");
       const double number = line.Number(timed ? "microseconds" : "factor");
       if (!(number >= 0 && number <= kMaxMicroseconds)) {
-        Fail("a factor or duration of kernels must not be negative or beyond 10^12");
+        Fail("a factor or duration of kernels must be from 0 to 10^12");
       } else if (timed) {
         change.kind = KernelChange::Kind::kDuration;
         change.duration_ns = std::llround(number * 1e3);
@@ -147,9 +147,10 @@ class EditReader {
           !ParseNumber(std::string_view(key).substr(0, colon), &rank) ||
           !ParseNumber(std::string_view(key).substr(colon + 1), &op) ||
           rank >= graph_.ranks.size()) {
-        Fail(fmt::format("'{}' is no RANK:OP of the job", key));
+        Fail(fmt::format("'{}' is not a RANK:OP of the job", key));
       } else if (!(microseconds >= 0 && microseconds <= kMaxMicroseconds)) {
-        Fail(fmt::format("op {} takes {} microseconds", key, microseconds));
+        Fail(fmt::format("op {} has {} microseconds; it must be from 0 to 10^12", key,
+                         microseconds));
       } else {
         builder_.SetOp(Rank(rank), op, std::llround(microseconds * 1e3));
       }
@@ -196,12 +197,13 @@ class EditReader {
     for (const std::string& key : table->Keys()) {
       uint32_t rank = 0;
       if (!ParseNumber(key, &rank) || rank >= ranks) {
-        Fail(fmt::format("'{}' is no rank of the job", key));
+        Fail(fmt::format("'{}' is not a rank of the job", key));
         continue;
       }
       const auto other = static_cast<uint32_t>(table->Integer(key, 0, ranks - 1));
       if (table->Has(fmt::format("{}", other)) && other != rank) {
-        Fail(fmt::format("[placement] names rank {} twice: a line swaps both of its ranks", other));
+        Fail(fmt::format("[placement] names rank {} twice; one line already swaps both ranks",
+                         other));
         continue;
       }
       builder_.SwapPlaces(Rank(rank), Rank(other));
@@ -221,7 +223,8 @@ Result<EditFile> Read(const std::string& path,
   PRISM_ASSIGN_OR_RETURN(TomlDocument document, TomlDocument::Parse(text, path));
   TomlReader root = document.root();
   if (root.Keys().empty()) {
-    return BadFile(fmt::format("{}: holds no edit, so it would change nothing; see --help", path));
+    return BadFile(
+        fmt::format("{}: contains no edit; see prism replay --help for what it may hold", path));
   }
   const std::vector<slicer::ProgramEditStep> steps = ReadProgramEdits(graph.job, &root);
   PRISM_RETURN_IF_ERROR(document.status());
@@ -234,7 +237,7 @@ Result<EditFile> Read(const std::string& path,
   }
   if (const Status valid = graph::RefuseInvalid(edited->graph); !valid.ok()) {
     return InvalidArgument(
-        fmt::format("{}: what [[program]] makes cannot run: {}", path, valid.message()));
+        fmt::format("{}: the program edited by [[program]] cannot run: {}", path, valid.message()));
   }
   PRISM_ASSIGN_OR_RETURN(EditFile file,
                          EditReader(edited->graph, options).Read(path, document, std::move(root)));

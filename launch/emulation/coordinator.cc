@@ -27,7 +27,7 @@ std::string OtherSide(const graph::Graph& graph, Rank rank, uint32_t op) {
     const auto members = graph.communicators.members_of(comm);
     const size_t shown = std::min(kShownMembers, members.size());
     return fmt::format(
-        "the other members expect the same there: ranks {}{}",
+        "the other members expect the same call: ranks {}{}",
         fmt::join(members.begin(), members.begin() + static_cast<long>(shown), ", "),
         shown < members.size() ? fmt::format(", ... ({} in all)", members.size()) : std::string());
   }

@@ -176,8 +176,8 @@ Result<FlightDump> DecodeFlightDump(std::string_view bytes, const std::string& n
   dump.version = fields.Text(tree.root(), "version");
   if (fields.failed() || !dump.version.starts_with("2.")) {
     return BadFile(
-        fmt::format("{} is no flight recorder dump of version 2: set "
-                    "TORCH_FR_BUFFER_SIZE and let torch write one",
+        fmt::format("{} is not a flight recorder dump of version 2; set TORCH_FR_BUFFER_SIZE and "
+                    "let torch write one",
                     name));
   }
   ReadGroups(tree.Find(tree.root(), "pg_config"), &fields, &dump);
@@ -188,7 +188,7 @@ Result<FlightDump> DecodeFlightDump(std::string_view bytes, const std::string& n
     }
   }
   if (fields.failed()) {
-    return BadFile(fmt::format("{} is a flight recorder dump with fields that do not fit", name));
+    return BadFile(fmt::format("{}: this flight recorder dump has unexpected fields", name));
   }
   return dump;
 }

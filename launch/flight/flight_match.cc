@@ -200,7 +200,7 @@ Result<FlightMatch> MatchDump(const graph::Graph& graph,
   match.unknown = std::move(calls.unknown);
   match.iteration = CallsOfGraph(graph, rank);
   if (match.iteration.empty()) {
-    return InvalidArgument(fmt::format("rank {} of the graph calls nothing of NCCL", rank.value()));
+    return InvalidArgument(fmt::format("rank {} of the graph makes no NCCL calls", rank.value()));
   }
   if (begin) {
     Consider(std::min(*begin, match.did.size()), 0, &match);
@@ -212,10 +212,10 @@ Result<FlightMatch> MatchDump(const graph::Graph& graph,
     match.places = 1;  // the process began with an iteration
   }
   if (match.count == 0) {
-    return InvalidArgument(fmt::format(
-        "none of the {} calls of the dump is one of rank {} in the graph: is it another rank's, or "
-        "the graph another job's? (--rank R, --begin N)",
-        match.did.size(), rank.value()));
+    return InvalidArgument(
+        fmt::format("none of the {} calls in the dump is a call of rank {} in the graph; check "
+                    "that rank (--rank R), graph and --begin N fit the dump",
+                    match.did.size(), rank.value()));
   }
   return match;
 }

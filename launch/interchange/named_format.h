@@ -24,7 +24,7 @@ auto FindFormat(const Formats& formats, const std::string& name)
     names.emplace_back(format.name);
   }
   return InvalidArgument(
-      fmt::format("unknown format '{}'; choose {}", name, fmt::join(names, ", ")));
+      fmt::format("unknown format '{}'; choose one of {}", name, fmt::join(names, ", ")));
 }
 
 }  // namespace prism::launch

@@ -20,13 +20,13 @@ void NoteWhatIsLeftOut(const slicer::AstraNetwork& network, slicer::Notes* notes
   const auto dims = static_cast<int64_t>(network.ranks.size());
   const auto latencies = static_cast<int64_t>(network.latency.size());
   if (network.bandwidth.empty()) {
-    notes->Add("latencies of a network without bandwidths are left out", latencies);
+    notes->Add("latencies of a network without bandwidths are ignored", latencies);
     return;
   }
-  notes->Add("dimensions of the network beyond the second are as fast as that one", dims - 2);
-  notes->Add("what NCCL's rings, trees and NVLS lose of the network's rates stays the cluster's",
+  notes->Add("dimensions of the network beyond the second are as fast as the second", dims - 2);
+  notes->Add("the efficiency of NCCL's rings, trees and NVLS is that of the cluster",
              std::min<int64_t>(dims, 2));
-  notes->Add("latencies inside of a node stay the cluster's, the network's are left out",
+  notes->Add("latencies inside a node are those of the cluster, not of the network file",
              std::min<int64_t>(latencies, 1));
 }
 
@@ -52,7 +52,7 @@ void UseLatency(double seconds,
   constexpr double kNsPerS = 1e9;
   const double hop = seconds * kNsPerS - table->Value("p2p.base_ns");
   Set("net.hop_ns", std::max(hop, 0.0), source, table);
-  notes->Add("latencies between nodes that are below the cluster's of a message are taken for that",
+  notes->Add("latencies between nodes are raised to the cluster's latency of a message",
              hop < 0 ? 1 : 0);
 }
 
@@ -68,7 +68,7 @@ Status UseNetwork(const slicer::AstraNetwork& network,
   }
   if (network.ranks.front() > kMaxGpusPerNode) {
     return BadFile(fmt::format(
-        "{}: the first dimension, which is taken for a node, has {} ranks, more than {}", source,
+        "{}: the first dimension, taken for a node, has {} ranks; at most {} are possible", source,
         network.ranks.front(), kMaxGpusPerNode));
   }
   cluster->gpus_per_node = static_cast<int32_t>(network.ranks.front());

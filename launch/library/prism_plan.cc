@@ -31,16 +31,17 @@ Status CheckProblem(const prism_plan_problem& given) {
   constexpr int64_t kMaxSequences = int64_t{1} << 20;
   constexpr int64_t kMaxTokens = int64_t{1} << 24;
   if (given.global_batch_size < 0 || given.global_batch_size > kMaxSequences) {
-    return InvalidArgument(fmt::format("global_batch_size: {} is not from 0 (the model's) to {}",
-                                       given.global_batch_size, kMaxSequences));
+    return InvalidArgument(
+        fmt::format("global_batch_size is {}; it must be from 0 (the model's own) to {}",
+                    given.global_batch_size, kMaxSequences));
   }
   if (given.seq_len < 0 || given.seq_len > kMaxTokens) {
-    return InvalidArgument(
-        fmt::format("seq_len: {} is not from 0 (the model's) to {}", given.seq_len, kMaxTokens));
+    return InvalidArgument(fmt::format("seq_len is {}; it must be from 0 (the model's own) to {}",
+                                       given.seq_len, kMaxTokens));
   }
   return std::isfinite(given.tokens) && given.tokens >= 0
              ? OkStatus()
-             : InvalidArgument(fmt::format("tokens: {} is no number from 0 on", given.tokens));
+             : InvalidArgument(fmt::format("tokens is {}; it must be 0 or more", given.tokens));
 }
 
 Result<PlanEvaluator> MakeEvaluator(const prism_plan_problem& given) {
@@ -59,7 +60,7 @@ Result<PlanEvaluator> MakeEvaluator(const prism_plan_problem& given) {
   problem.seq_len = given.seq_len > 0 ? given.seq_len : problem.model.seq_len;
   problem.tokens = given.tokens > 0 ? given.tokens : kTokens;
   if (problem.global_batch_size < 1) {
-    return InvalidArgument("the model's file states no batch: global_batch_size");
+    return InvalidArgument("the model's file has no batch size; set global_batch_size");
   }
   return PlanEvaluator::Create(std::move(problem), Or(given.precision, ""));
 }

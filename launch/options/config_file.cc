@@ -59,7 +59,7 @@ Result<std::string> ScalarText(const std::string& where, const toml::node& node)
   if (const auto* flag = node.as_boolean()) {
     return std::string(flag->get() ? "on" : "off");
   }
-  return BadFile(fmt::format("{}: expected a text, a number or true/false", where));
+  return BadFile(fmt::format("{}: expected a string, a number, true or false", where));
 }
 
 Status ReadTable(const std::string& path, const toml::table& table, ConfigValues* values);
@@ -80,9 +80,9 @@ Status ReadEntry(const std::string& path,
   }
   ConfigValue value = {.texts = {}, .line = node.source().begin.line};
   if (spec == &kProgram && !node.is_array()) {
-    return BadFile(
-        fmt::format("{}: 'program' is a list of texts, as in program = [\"python\", \"train.py\"]",
-                    Where(path, node)));
+    return BadFile(fmt::format(
+        "{}: 'program' must be a list of strings, as in program = [\"python\", \"train.py\"]",
+        Where(path, node)));
   }
   if (const toml::array* list = node.as_array()) {
     if (!spec->repeatable) {
@@ -115,7 +115,7 @@ Status ReadTable(const std::string& path, const toml::table& table, ConfigValues
       const std::string inner_key(inner_name.str());
       const OptionSpec* spec = FindKey(inner_key);
       if (spec != nullptr && SectionOf(*spec) != key) {
-        return BadFile(fmt::format("{}: '{}' is of [{}], not of [{}]", Where(path, inner),
+        return BadFile(fmt::format("{}: '{}' belongs in [{}], not in [{}]", Where(path, inner),
                                    inner_key, SectionOf(*spec), key));
       }
       PRISM_RETURN_IF_ERROR(ReadEntry(path, inner_key, inner, values));

@@ -67,7 +67,8 @@ class RecordReader {
       field += c;
     }
     if (quoted) {
-      return BadFile(fmt::format("{}:{}: the quote that begins here is not closed", where_, begin));
+      return BadFile(
+          fmt::format("{}:{}: the quote that opens here is never closed", where_, begin));
     }
     return field;
   }
@@ -87,7 +88,7 @@ Status CsvTable::AddRecord(std::vector<std::string> fields,
     return OkStatus();  // an empty line
   }
   if (fields.size() != columns_.size()) {
-    return BadFile(fmt::format("{}:{}: {} fields, but the header names {}", where, line,
+    return BadFile(fmt::format("{}:{}: {} fields, but the header has {}", where, line,
                                fields.size(), columns_.size()));
   }
   rows_.push_back(std::move(fields));
@@ -106,7 +107,7 @@ Result<CsvTable> CsvTable::Parse(std::string_view text, const std::string& where
   for (size_t column = 0; column < table.columns_.size(); ++column) {
     if (!table.index_.emplace(table.columns_[column], column).second) {
       return BadFile(
-          fmt::format("{}:1: column '{}' stands there twice", where, table.columns_[column]));
+          fmt::format("{}:1: there are two columns '{}'", where, table.columns_[column]));
     }
   }
   while (!reader.AtEnd()) {
@@ -115,7 +116,7 @@ Result<CsvTable> CsvTable::Parse(std::string_view text, const std::string& where
     PRISM_RETURN_IF_ERROR(table.AddRecord(std::move(fields), line, where));
   }
   if (table.rows_.empty()) {
-    return BadFile(fmt::format("{}: no row below the header", where));
+    return BadFile(fmt::format("{}: no rows below the header", where));
   }
   return table;
 }

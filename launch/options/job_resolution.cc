@@ -17,9 +17,9 @@ Status CheckGpus(const Options& options, const graph::ClusterSpec& cluster) {
   const int32_t gpus = options.target_gpus;
   if (gpus > cluster.gpus_per_node && gpus % cluster.gpus_per_node != 0) {
     const int32_t below = gpus - gpus % cluster.gpus_per_node;
-    return InvalidArgument(fmt::format(
-        "--target-gpus {} is no whole number of nodes of {} GPUs ({}); use {} or {}", gpus,
-        cluster.gpus_per_node, cluster.name, below, below + cluster.gpus_per_node));
+    return InvalidArgument(
+        fmt::format("--target-gpus {} does not fill nodes of {} GPUs ({}); use {} or {}", gpus,
+                    cluster.gpus_per_node, cluster.name, below, below + cluster.gpus_per_node));
   }
   return OkStatus();
 }
@@ -30,8 +30,7 @@ Status CheckDp(const Options& options, const graph::ParallelSizes& sizes) {
     return OkStatus();
   }
   return InvalidArgument(fmt::format(
-      "--dp {} × tp {}{} × pp {} is not --target-gpus {}; change one of "
-      "them or leave dp out",
+      "--dp {} × tp {}{} × pp {} is not --target-gpus {}; change one of them, or leave --dp out",
       *options.dp, sizes.tp, graph::ContextText(sizes.cp), sizes.pp, options.target_gpus));
 }
 
@@ -58,14 +57,14 @@ Status FillBatch(const Options& options, const ModelPreset& preset, graph::JobSp
   if (job->global_batch_size % per_round != 0) {
     const int64_t below = job->global_batch_size / per_round * per_round;
     return InvalidArgument(fmt::format(
-        "--global-batch-size {} is no multiple of micro-batch {} × dp {} = {}; use {}{}",
+        "--global-batch-size {} is not a multiple of micro-batch {} × dp {} = {}; use {}{}",
         job->global_batch_size, job->micro_batch_size, job->parallel.dp, per_round,
         below > 0 ? fmt::format("{} or ", below) : std::string(), below + per_round));
   }
   if (job->parallel.vpp > 1 && job->microbatches() % job->parallel.pp != 0) {
     return InvalidArgument(
-        fmt::format("interleaving needs micro-batches a rank ({}) that pp ({}) divides; change "
-                    "--global-batch-size",
+        fmt::format("--vpp above 1 needs a number of micro-batches per rank that pp divides, not "
+                    "{} with pp {}; change --global-batch-size",
                     job->microbatches(), job->parallel.pp));
   }
   return OkStatus();
@@ -75,26 +74,26 @@ Status FillBatch(const Options& options, const ModelPreset& preset, graph::JobSp
 Status CheckExperts(const Options& options, const graph::JobSpec& job) {
   if (job.parallel.cp > 1) {
     return InvalidArgument(
-        fmt::format("--cp {}: the built-in program has no context parallelism beside experts ({}); "
-                    "leave it out",
+        fmt::format("--cp {}: the built-in program cannot combine context parallelism with experts "
+                    "({}); leave --cp out",
                     job.parallel.cp, job.model.name));
   }
   if (job.parallel.tp > 1 && !job.sequence_parallel) {
     return InvalidArgument(
-        fmt::format("--sequence-parallel off: experts ({}) beside tp {} need it; leave it out or "
-                    "give --tp 1",
+        fmt::format("--sequence-parallel off: experts ({}) with tp {} need sequence parallelism; "
+                    "leave it on, or use --tp 1",
                     job.model.name, job.parallel.tp));
   }
   if (job.zero_stage == 3) {
     return InvalidArgument(
-        fmt::format("--zero 3: the built-in program does not shard parameters beside experts ({}); "
-                    "give --zero 2",
+        fmt::format("--zero 3: the built-in program cannot shard the parameters of a model with "
+                    "experts ({}); use --zero 2",
                     job.model.name));
   }
   if (options.routing != "uniform") {
     return InvalidArgument(
-        fmt::format("--routing {}: experts of the built-in program take equal numbers of tokens; "
-                    "leave it out",
+        fmt::format("--routing {}: the built-in program routes equally many tokens to each expert; "
+                    "leave --routing out",
                     options.routing));
   }
   return OkStatus();
@@ -109,17 +108,17 @@ Status FillRest(const Options& options, const ModelPreset& preset, graph::JobSpe
   job->seed = options.seed;
   if (job->parallel.vpp > 1 && job->parallel.pp == 1) {
     return InvalidArgument(fmt::format(
-        "--vpp {} needs a pipeline (pp > 1); give --pp or leave --vpp out", job->parallel.vpp));
+        "--vpp {} needs a pipeline; use --pp 2 or more, or leave --vpp out", job->parallel.vpp));
   }
   if (preset.model.moe.experts > 0) {
     PRISM_RETURN_IF_ERROR(CheckExperts(options, *job));
   }
   const int64_t parts = int64_t{job->parallel.tp} * job->parallel.cp;
   if (job->sequence_parallel && job->seq_len % parts != 0) {
-    return InvalidArgument(fmt::format(
-        "--seq-len {} is no multiple of tp {}{}, which sequence parallelism needs; change it or "
-        "give --sequence-parallel off",
-        job->seq_len, job->parallel.tp, graph::ContextText(job->parallel.cp)));
+    return InvalidArgument(
+        fmt::format("--seq-len {} is not a multiple of tp {}{}, which sequence parallelism needs; "
+                    "change it, or use --sequence-parallel off",
+                    job->seq_len, job->parallel.tp, graph::ContextText(job->parallel.cp)));
   }
   return OkStatus();
 }
@@ -129,8 +128,8 @@ Status FillRest(const Options& options, const ModelPreset& preset, graph::JobSpe
 Status CheckModel(const graph::ModelSpec& model) {
   const auto lacks = [&](const char* what) {
     return InvalidArgument(
-        fmt::format("--model {}: the built-in program has no {}; give a program of your own behind "
-                    "--, or plan the model with prism search",
+        fmt::format("--model {}: the built-in program does not support {}; name your own program "
+                    "after --, or plan the model with prism search",
                     model.name, what));
   };
   const graph::MoeShape& moe = model.moe;
@@ -138,17 +137,17 @@ Status CheckModel(const graph::ModelSpec& model) {
     return lacks("experts with biases");
   }
   if (moe.experts > 0 && model.block != graph::BlockKind::kLlama) {
-    return lacks("experts in blocks but llama");
+    return lacks("experts outside llama blocks");
   }
   if (model.latent.kv_rank > 0 || model.sliding_window > 0) {
-    return lacks("latent attention and no sliding window");
+    return lacks("latent attention or a sliding window");
   }
   if (model.block == graph::BlockKind::kNemotron || model.mtp_layers > 0) {
-    return lacks("block but gpt and llama, and no layers that predict further tokens");
+    return lacks("blocks other than gpt and llama, or multi-token prediction");
   }
   return model.HeadDim() * model.heads == model.hidden
              ? OkStatus()
-             : lacks("heads that are not as wide together as the hidden state");
+             : lacks("attention heads that are not as wide together as the hidden state");
 }
 
 }  // namespace
@@ -179,15 +178,13 @@ Result<ResolvedJob> ResolveJob(const Options& options,
 Result<ResolvedJob> ResolveProgramJob(const Options& options, const graph::ClusterSpec& cluster) {
   if (options.given.count("model") != 0) {
     return InvalidArgument(
-        "--model together with -- PROGRAM: the program brings its own; leave "
-        "one out");
+        "--model and -- PROGRAM exclude each other: a program brings its own model; leave one out");
   }
   for (const auto& [flag, degree] : {std::pair("cp", options.cp), std::pair("ep", options.ep)}) {
     if (degree) {
-      return InvalidArgument(
-          fmt::format("--{} together with -- PROGRAM: the program's own groups tell it; leave one "
-                      "out",
-                      flag));
+      return InvalidArgument(fmt::format(
+          "--{0} and -- PROGRAM exclude each other: a program's groups set its {0}; leave one out",
+          flag));
     }
   }
   PRISM_RETURN_IF_ERROR(CheckProgram(options.program));

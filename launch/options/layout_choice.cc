@@ -80,8 +80,8 @@ Status CheckPp(const graph::ModelSpec& model, int32_t pp, int32_t vpp) {
     return OkStatus();
   }
   return InvalidArgument(
-      fmt::format("--pp {} × --vpp {} does not divide the {} layers of {}, nor these and two; "
-                  "choose a product among {}",
+      fmt::format("--pp {} × --vpp {} divides neither the {} layers of {} nor that number plus "
+                  "two; use a product among {}",
                   pp, vpp, model.layers, model.name, DivisorsText(model.layers, model.layers)));
 }
 
@@ -89,15 +89,13 @@ Status CheckPp(const graph::ModelSpec& model, int32_t pp, int32_t vpp) {
 Status CheckCp(const graph::ModelSpec& model, int64_t seq_len, const Layout& layout) {
   const int64_t heads = model.kv_heads / layout.tp;
   if (heads % layout.cp != 0) {
-    return InvalidArgument(
-        fmt::format("--cp {} does not divide the {} key-value heads that a rank of tp {} has; use "
-                    "one of {}",
-                    layout.cp, heads, layout.tp, DivisorsText(heads, heads)));
+    return InvalidArgument(fmt::format(
+        "--cp {} does not divide the {} key-value heads of a rank with tp {}; use one of {}",
+        layout.cp, heads, layout.tp, DivisorsText(heads, heads)));
   }
   if (seq_len % layout.cp != 0) {
     return InvalidArgument(
-        fmt::format("--cp {} does not divide the sequence of {} tokens; change "
-                    "it or --seq-len",
+        fmt::format("--cp {} does not divide the sequence of {} tokens; change --cp or --seq-len",
                     layout.cp, seq_len));
   }
   return OkStatus();
@@ -106,7 +104,8 @@ Status CheckCp(const graph::ModelSpec& model, int64_t seq_len, const Layout& lay
 // Experts are divided over ep ranks of `dp`.
 Status CheckEp(const graph::ModelSpec& model, int32_t ep, int64_t dp) {
   if (ep > 1 && model.moe.experts == 0) {
-    return InvalidArgument(fmt::format("--ep {}: {} has no experts; leave it out", ep, model.name));
+    return InvalidArgument(
+        fmt::format("--ep {}: {} has no experts; leave --ep out", ep, model.name));
   }
   if (ep > 1 && model.moe.experts % ep != 0) {
     return InvalidArgument(fmt::format(
@@ -114,8 +113,10 @@ Status CheckEp(const graph::ModelSpec& model, int32_t ep, int64_t dp) {
         model.name, DivisorsText(model.moe.experts, model.moe.experts)));
   }
   if (dp % ep != 0) {
-    return InvalidArgument(fmt::format(
-        "--ep {} does not divide dp {}, which it is inside of; change it or the layout", ep, dp));
+    return InvalidArgument(
+        fmt::format("--ep {} does not divide dp {}, and expert groups lie inside data-parallel "
+                    "groups; change --ep or the layout",
+                    ep, dp));
   }
   return OkStatus();
 }
@@ -257,22 +258,23 @@ class LayoutChooser {
       const double bytes = EstimatedBytes(layout);
       if (bytes <= room) {
         return LayoutChoice{
-            layout, fmt::format("chosen: states and activations take about {:.0f} % of {}'s memory",
-                                100 * bytes / static_cast<double>(cluster_.gpu.memory_bytes),
-                                cluster_.gpu.name)};
+            layout,
+            fmt::format("chosen to fit: states and activations take about {:.0f} % of {}'s memory",
+                        100 * bytes / static_cast<double>(cluster_.gpu.memory_bytes),
+                        cluster_.gpu.name)};
       }
     }
     if (candidates.empty()) {
       return InvalidArgument(fmt::format(
-          "no layout of {} divides {} ({} layers, {} heads){}; choose another --target-gpus",
+          "no layout of {} divides {} ({} layers, {} heads){}; use another --target-gpus",
           FormatCounted(options_.target_gpus, "GPU"), preset_.model.name, preset_.model.layers,
           preset_.model.heads, GivenDegrees()));
     }
-    return InvalidArgument(fmt::format(
-        "no layout of {} holds {} in {:.0f} % of {}'s memory; use more GPUs, or give --tp and "
-        "--pp to try all the same",
-        FormatCounted(options_.target_gpus, "GPU"), preset_.model.name, 100 * kMemoryShare,
-        cluster_.gpu.name));
+    return InvalidArgument(
+        fmt::format("no layout of {} fits {} into {:.0f} % of {}'s memory; use more GPUs, or set "
+                    "--tp and --pp to run it anyway",
+                    FormatCounted(options_.target_gpus, "GPU"), preset_.model.name,
+                    100 * kMemoryShare, cluster_.gpu.name));
   }
 
   // " with --tp 3 --dp 4": the given degrees that leave no choice.
@@ -311,8 +313,8 @@ Status CheckProduct(int32_t gpus, const Layout& layout) {
   }
   const int64_t below = gpus / product * product;
   return InvalidArgument(fmt::format(
-      "--target-gpus {} is no multiple of tp {}{} × pp {} = {}; use {}{} or another layout", gpus,
-      layout.tp, graph::ContextText(layout.cp), layout.pp, product,
+      "--target-gpus {} is not a multiple of tp {}{} × pp {} = {}; use {}{} or another layout",
+      gpus, layout.tp, graph::ContextText(layout.cp), layout.pp, product,
       below > 0 ? fmt::format("{}, ", below) : std::string(), below + product));
 }
 

@@ -34,7 +34,7 @@ std::string ReadRow(const CsvTable& table, size_t row, graph::Parameter* paramet
   const std::string& kind = table.Field(row, "kind");
   const std::string& type = table.Field(row, "type");
   if (!IsWord(kind) || !IsWord(type)) {
-    return fmt::format("kind '{}' and type '{}' are not both a word", kind, type);
+    return fmt::format("kind '{}' and type '{}' must each be one word", kind, type);
   }
   replayer::KernelSizes sizes = {};
   for (size_t i = 0; i < sizes.size(); ++i) {
@@ -46,7 +46,7 @@ std::string ReadRow(const CsvTable& table, size_t row, graph::Parameter* paramet
   double seconds = 0;
   const std::string& text = table.Field(row, "seconds");
   if (!ReadNumber<double>(text, 0, kMaxSeconds, &seconds)) {
-    return fmt::format("seconds is '{}'", text);
+    return fmt::format("seconds is '{}'; a number above 0 is needed", text);
   }
   *parameter = {replayer::MeasuredKernelKey(kind, type, sizes), seconds * 1e9, "ns",
                 table.Field(row, "source"), graph::Mark::kMeasured};
@@ -70,7 +70,8 @@ Result<std::vector<graph::Parameter>> ParseMeasuredKernels(std::string_view text
     }
     const auto [other, is_new] = line_of.emplace(kernels[row].key, line);
     if (!is_new) {
-      return BadFile(fmt::format("{}:{}: the kernel of line {}", where, line, other->second));
+      return BadFile(
+          fmt::format("{}:{}: the same kernel as in line {}", where, line, other->second));
     }
   }
   return kernels;

@@ -79,21 +79,21 @@ std::string FaultOf(const graph::ModelSpec& model, const LayoutPreset& layout) {
   const graph::LatentAttention& latent = model.latent;
   const int64_t head = model.HeadDim() + latent.rope_dim;
   if (model.head_dim == 0 && model.hidden % model.heads != 0) {
-    return fmt::format("heads ({}) must divide hidden ({}) where head_dim is not stated",
-                       model.heads, model.hidden);
+    return fmt::format("heads ({}) must divide hidden ({}), or head_dim must be given", model.heads,
+                       model.hidden);
   }
   if (model.heads % model.kv_heads != 0) {
     return fmt::format("kv_heads ({}) must divide heads ({})", model.kv_heads, model.heads);
   }
   if (latent.kv_rank > 0 && model.kv_heads != model.heads) {
-    return "latent attention has as many kv_heads as heads";
+    return "with latent attention, kv_heads must equal heads";
   }
   if (head > kMaxWidth / model.heads || latent.value_dim > kMaxWidth / model.heads) {
     return fmt::format("{} heads of {} are wider than {}", model.heads,
                        std::max(head, latent.value_dim), kMaxWidth);
   }
   if (moe.topk > moe.experts) {
-    return fmt::format("topk ({}) is more than there are experts ({})", moe.topk, moe.experts);
+    return fmt::format("topk ({}) is larger than experts ({})", moe.topk, moe.experts);
   }
   if (moe.experts > 0 && moe.expert_ffn > kMaxWidth / moe.experts) {
     return fmt::format("{} experts of {} are wider than {}", moe.experts, moe.expert_ffn,
@@ -103,10 +103,10 @@ std::string FaultOf(const graph::ModelSpec& model, const LayoutPreset& layout) {
     return fmt::format("layout.ep ({}) must divide the experts ({})", layout.ep, moe.experts);
   }
   if (layout.ep > 1 && moe.experts == 0) {
-    return "layout.ep is of a mixture of experts";
+    return "layout.ep needs a model with experts";
   }
   if (moe.dense_layers > model.layers) {
-    return fmt::format("dense_layers ({}) is more than there are layers ({})", moe.dense_layers,
+    return fmt::format("dense_layers ({}) is larger than layers ({})", moe.dense_layers,
                        model.layers);
   }
   return "";

@@ -70,8 +70,9 @@ Status RefuseMisspeltVariables() {
         known, [&](const std::string& option) { return IsOneLetterOff(name, option); });
     const bool is_known = std::ranges::find(known, name) != known.end();
     if (!is_known && meant != known.end() && name.size() >= kShortest) {
-      return InvalidArgument(fmt::format("{} is set, but no option; did you mean {}{}? Unset it",
-                                         variable, kBeginning, *meant));
+      return InvalidArgument(fmt::format(
+          "{} is set, but there is no such option; did you mean {}{}? Rename or unset it", variable,
+          kBeginning, *meant));
     }
   }
   return OkStatus();
@@ -83,7 +84,7 @@ Result<Parsed> ParseArguments(const std::vector<std::string>& arguments) {
   if (dashes != arguments.end()) {
     parsed.program.assign(dashes + 1, arguments.end());
     if (parsed.program.empty()) {
-      return InvalidArgument("-- without a program; give one, or leave -- out");
+      return InvalidArgument("no program after --; name one, or leave -- out");
     }
   }
   std::vector<FlagSpec> flags = {{"help", true}, {"version", true}};
@@ -160,7 +161,7 @@ class TypedReader {
     const std::string& text = raw->texts.back();
     int64_t value = 0;
     if (!ParseNumber(text, &value) || value < lowest || value > highest) {
-      Fail(*raw, fmt::format("'{}' is no whole number from {} to {}", text, lowest, highest));
+      Fail(*raw, fmt::format("'{}' is not a whole number from {} to {}", text, lowest, highest));
       return;
     }
     *target = static_cast<typename ValueOf<Int>::type>(value);
@@ -185,7 +186,7 @@ class TypedReader {
     const std::string& text = raw->texts.back();
     const auto found = std::find(choices.begin(), choices.end(), text);
     if (found == choices.end()) {
-      Fail(*raw, fmt::format("'{}' is not available; choose {}", text, fmt::join(choices, ", ")));
+      Fail(*raw, fmt::format("'{}' is unknown; choose one of {}", text, fmt::join(choices, ", ")));
       return std::nullopt;
     }
     return static_cast<size_t>(found - choices.begin());
@@ -222,8 +223,8 @@ class TypedReader {
         text.starts_with(kMeasured) &&
         ParseNumber(std::string_view(text).substr(kMeasured.size()), &options->host_factor);
     if (!is_measured || !(options->host_factor > 0 && options->host_factor <= kMaxFactor)) {
-      Fail(*raw, fmt::format("'{}' is no host time; choose fixed, fixed:FRAMEWORK or "
-                             "measured:FACTOR with a factor above 0 and at most {}",
+      Fail(*raw, fmt::format("'{}' is unknown; use fixed, fixed:FRAMEWORK or measured:FACTOR, with "
+                             "FACTOR above 0 and at most {}",
                              text, kMaxFactor));
     }
   }
@@ -237,7 +238,7 @@ class TypedReader {
     const std::string& text = raw->texts.back();
     double value = 0;
     if (!ParseNumber(text, &value) || !(value > 0 && value <= kMaxFactor)) {
-      Fail(*raw, fmt::format("'{}' is no number above 0, at most {}", text, kMaxFactor));
+      Fail(*raw, fmt::format("'{}' is not a number above 0 and at most {}", text, kMaxFactor));
       return;
     }
     *target = value;
@@ -255,7 +256,8 @@ class TypedReader {
     }
     double value = 0;
     if (!ParseNumber(text, &value) || !(value >= 0 && value <= kMaxPercent)) {
-      Fail(*raw, fmt::format("'{}' is no percentage from 0 to {}", raw->texts.back(), kMaxPercent));
+      Fail(*raw,
+           fmt::format("'{}' is not a percentage from 0 to {}", raw->texts.back(), kMaxPercent));
       return;
     }
     *target = value;
@@ -272,8 +274,9 @@ class TypedReader {
     const bool is_zipf =
         text.starts_with(kZipf) && ParseNumber(text.substr(kZipf.size()), &exponent);
     if (text != "uniform" && !(is_zipf && exponent > 0 && exponent <= kMaxExponent)) {
-      Fail(*raw, fmt::format("'{}' is neither uniform nor zipf:S with S above 0, at most {}", text,
-                             kMaxExponent));
+      Fail(*raw,
+           fmt::format("'{}' is unknown; use uniform or zipf:S, with S above 0 and at most {}",
+                       text, kMaxExponent));
       return;
     }
     *target = text;

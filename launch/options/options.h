@@ -46,8 +46,8 @@ inline constexpr EnumNames<replayer::NetworkModel, 2> kNetworkNames = {
 // default), lognormal, exponential or uniform.
 inline constexpr const char* kPerturbationForms =
     "one of straggler:RANKS:FACTOR, link:NODE-NODE:FACTOR, kill:RANK@ITERATION, late:RANK:SECONDS, "
-    "host:RANKS:FACTOR, periodic:RANKS:PERIOD:SECONDS (PERIOD in seconds, or 100i: iterations), "
-    "jitter:FRACTION[:normal|lognormal|exponential|uniform] or, with --network flow, "
+    "host:RANKS:FACTOR, periodic:RANKS:PERIOD:SECONDS (PERIOD in seconds, or in iterations as in "
+    "100i), jitter:FRACTION[:normal|lognormal|exponential|uniform] or, with --network flow, "
     "fail:LINK|SWITCH; repeatable";
 
 // One line of the table.

@@ -50,25 +50,26 @@ constexpr const char* kHelpHead =
     "machine; every other rank is virtual. Prints iteration time, memory and what limits the job.\n"
     "\n"
     "Usage: prism-emulate [options] [-- PROGRAM ARGS...]\n"
-    "       mpirun -n 4 prism-emulate [options]     (the same result, sandbox ranks in parallel)\n";
+    "       mpirun -n 4 prism-emulate [options]     (same result, sandbox ranks in parallel)\n";
 
 constexpr const char* kHelpExamples =
-    "\nExamples:\n"
+    "\n"
+    "Examples:\n"
     "  mpirun -n 4 prism-emulate --target-gpus 8192\n"
-    "      GPT-3 175B on 1,024 nodes of eight H100\n"
+    "      GPT-3 175B on 1,024 nodes with eight H100s each\n"
     "  prism-emulate --model llama3-70b --target-gpus 512 --cluster h200-8x --dry-run\n"
-    "      the plan only: layout, roles, ranks to record\n"
+    "      print only the plan: layout, roles, ranks to record\n"
     "  prism-emulate --target-gpus 8192 --sandbox-ranks stage:3\n"
-    "      one rank of pipeline stage 3 with its own output, live\n"
+    "      run one rank of pipeline stage 3 and show its output live\n"
     "  prism-emulate --target-gpus 8192 --perturb straggler:4096:1.5\n"
-    "      rank 4096 takes 1.5 times as long to compute\n"
+    "      rank 4096 computes 1.5 times as long\n"
     "  prism-emulate --target-gpus 64 --tp 2 --pp 4 -- ./train --lr 0.1\n"
-    "      a program of yours, an iteration for each step of its optimizer\n";
+    "      your own program; each optimizer step is an iteration\n";
 
 constexpr const char* kHelpTail =
-    "\nEvery option can also be set by PRISM_<NAME> in the environment (PRISM_TARGET_GPUS) or by\n"
-    "<name> in a --config file (target_gpus). Precedence: flag, environment, config file, preset,\n"
-    "default.\n";
+    "\n"
+    "Every option can also be set in the environment (PRISM_TARGET_GPUS) or in a --config file\n"
+    "(target_gpus). A flag wins over the environment, then come config file, preset and default.\n";
 
 std::vector<OptionSpec> JobOptions() {
   using enum OptionGroup;
@@ -79,28 +80,27 @@ std::vector<OptionSpec> JobOptions() {
       {"pp", kJob, "N", "by preset", "pipeline-parallel size"},
       {"dp", kJob, "N", "the rest", "data-parallel size"},
       {"cp", kJob, "N", "1",
-       "context-parallel size of the built-in program, which exchanges parts of the sequence for "
-       "heads (all-to-all)"},
+       "context-parallel size of the built-in program, which uses all-to-alls of heads"},
       {"ep", kJob, "N", "by preset",
-       "expert-parallel size of the built-in program, inside dp: experts of a mixture are divided "
-       "over that many ranks, and over tp"},
-      {"vpp", kJob, "N", "by preset", "interleaved model chunks per stage"},
-      {"sequence-parallel", kJob, "on|off", "on", "sequence parallelism beside tensor parallelism"},
-      {"micro-batch-size", kJob, "N", "by preset", "sequences in a micro-batch"},
+       "expert-parallel size of the built-in program, inside dp; each expert is also divided over "
+       "tp"},
+      {"vpp", kJob, "N", "by preset", "model chunks per pipeline stage (interleaving)"},
+      {"sequence-parallel", kJob, "on|off", "on",
+       "sequence parallelism along with tensor parallelism"},
+      {"micro-batch-size", kJob, "N", "by preset", "sequences per micro-batch"},
       {"global-batch-size", kJob, "N", "by preset",
-       "sequences of the whole job in an optimizer step"},
-      {"seq-len", kJob, "N", "by preset", "tokens in a sequence"},
+       "sequences per optimizer step, over the whole job"},
+      {"seq-len", kJob, "N", "by preset", "tokens per sequence"},
       {"recompute", kJob, JoinedNames(graph::kRecomputeNames), "by preset",
        "activation recomputation"},
       {"zero", kJob, "0|1|2|3", "1",
-       "what data-parallel ranks share out among them: 1 optimizer states, 2 gradients as well, 3 "
-       "parameters as well, which are gathered layer by layer"},
+       "what is sharded over data-parallel ranks: 1 optimizer states, 2 gradients too, 3 "
+       "parameters too, gathered layer by layer"},
       {"routing", kJob, "uniform|zipf:S", "uniform",
-       "how often a mixture of experts chooses each expert, where a program's scores are not "
-       "known: "
-       "all alike, or expert i as often as 1/(i+1)^S"},
+       "how often each expert is chosen where a program's scores are not known: equally often, or "
+       "expert i in proportion to 1/(i+1)^S"},
       {"iterations", kJob, "N", "3", "iterations replayed and emulated"},
-      {"seed", kJob, "N", "0", "seed of spot checks, jitter and values"},
+      {"seed", kJob, "N", "0", "seed for spot checks, jitter and values"},
   };
 }
 
@@ -109,17 +109,17 @@ std::vector<OptionSpec> ClusterOptions() {
   return {
       {"cluster", kCluster, "PRESET|FILE", "h100-8x", "cluster preset or TOML file"},
       {"network", kCluster, JoinedNames(kNetworkNames), "analytic",
-       "network model; flow: links are shared"},
+       "network model; in flow, transfers share links"},
       {"perturb", kCluster, "SPEC", "none", kPerturbationForms, true},
       {"device", kCluster, JoinedNames(kDeviceNames), "virtual",
-       "what sandbox ranks run on: no GPU at all, the GPUs at hand, or those where there are any"},
+       "what sandbox ranks run on: no GPU, this machine's GPUs, or its GPUs if it has any"},
       {"device-scale", kCluster, "FACTOR", "1",
-       "with --device cuda: a kernel of the target's GPU takes FACTOR times as long as on the GPU "
-       "at hand"},
+       "with --device cuda: a kernel takes FACTOR times as long on the target's GPU as on this "
+       "machine's"},
       {"host-time", kCluster, "fixed[:FRAMEWORK]|measured:FACTOR", "fixed",
-       "cost of the host thread's work: constant per op, as the cluster has it or as a framework's "
-       "preset (python, megatron-core, torchtitan, ...); or the CPU time that the program took "
-       "between ops while recording on this machine, mean by kind of op, times FACTOR"},
+       "time of the host thread per op: the cluster's constants, those of a framework's preset "
+       "(python, megatron-core, torchtitan, ...), or what the program took on this machine while "
+       "recording (mean per kind of op) times FACTOR"},
   };
 }
 
@@ -127,19 +127,19 @@ std::vector<OptionSpec> RankOptions() {
   using enum OptionGroup;
   return {
       {"sandbox-ranks", kRanks, "LIST", "auto",
-       "ranks that run inside the emulation: numbers, ranges (3-5), first, last, stage:K, "
+       "ranks that run for real in the emulation: numbers, ranges (3-5), first, last, stage:K, "
        "role:NAME, none, auto"},
       {"on-mismatch", kRanks, JoinedNames(kOnMismatchNames), "abort",
-       "when a sandbox rank departs from the graph: end with the report, let it hang as on the "
-       "cluster, or take what it does for its whole role and go on"},
+       "when a sandbox rank departs from the graph: end with a report, let it hang as on the "
+       "cluster, or let its whole role do the same and go on"},
       {"interactive", kRanks, "", "",
-       "give the one sandbox rank this terminal: a debugger works, virtual time stands still in "
-       "it"},
-      {"log-ranks", kRanks, "LIST", "those named by --sandbox-ranks",
-       "sandbox ranks whose output is shown live; all, none"},
-      {"max-roles", kRanks, "N", "256", "roles at most"},
+       "give the only sandbox rank this terminal, for a debugger; virtual time stops while it "
+       "waits"},
+      {"log-ranks", kRanks, "LIST", "those in --sandbox-ranks",
+       "sandbox ranks whose output is shown live, or all or none"},
+      {"max-roles", kRanks, "N", "256", "most roles that a job may have"},
       {"stall-timeout", kRanks, "SECONDS", "600",
-       "ends the run when a program issues nothing for that long and waits for nobody"},
+       "end the run when a program issues nothing for that long and waits for no other rank"},
   };
 }
 
@@ -148,29 +148,29 @@ std::vector<OptionSpec> OutputOptions() {
   return {
       {"out", kOutput, "DIR", "prism-out/<job>-<n>gpus", "output folder"},
       {"force", kOutput, "", "",
-       "replace an existing --out folder; one that holds only FAILED is replaced without"},
+       "replace an existing --out folder (one that holds only FAILED is always replaced)"},
       {"graph", kOutput, "FILE", "",
-       "reuse this graph instead of recording one; what absent ranks of a program give is then not "
-       "known"},
-      {"format", kOutput, JoinedNames(kOutputFormatNames), "text", "final report on stdout"},
-      {"perfetto", kOutput, "", "", "write trace.pftrace: sandbox ranks and --trace-ranks"},
-      {"trace-ranks", kOutput, "LIST", "none", "further ranks in trace.pftrace"},
+       "reuse this graph instead of recording one; values that absent ranks would send are then "
+       "unknown"},
+      {"format", kOutput, JoinedNames(kOutputFormatNames), "text",
+       "format of the report on stdout"},
+      {"perfetto", kOutput, "", "", "write trace.pftrace with the sandbox ranks and --trace-ranks"},
+      {"trace-ranks", kOutput, "LIST", "none", "more ranks for trace.pftrace"},
       {"memory-snapshot", kOutput, "LIST", "none",
-       "sandbox ranks whose memory history is written to memory/rank<r>.pickle, for the PyTorch "
-       "memory viewer; all, none"},
+       "sandbox ranks whose memory history is written to memory/rank<r>.pickle for the PyTorch "
+       "memory viewer, or all or none"},
       {"config", kOutput, "FILE", "", "read options from a TOML file"},
-      {"print-config", kOutput, "", "", "print the resolved config file and leave"},
-      {"dry-run", kOutput, "", "", "print the plan and leave"},
-      {"log-level", kOutput, JoinedNames(kLogLevelNames), "info", "what is reported on stderr"},
-      {"quiet", kOutput, "", "", "only errors on stderr, no progress"},
+      {"print-config", kOutput, "", "", "print the resolved config file and exit"},
+      {"dry-run", kOutput, "", "", "print the plan and exit"},
+      {"log-level", kOutput, JoinedNames(kLogLevelNames), "info", "how much is reported on stderr"},
+      {"quiet", kOutput, "", "", "report only errors on stderr, no progress"},
       {"color", kOutput, "auto|on|off", "auto",
-       "colours of errors, warnings and the summary's head; auto: on a terminal, without mpirun; "
-       "never in files "
-       "or where NO_COLOR is set"},
-      {"strict", kOutput, "", "", "warnings make the exit code 4"},
+       "colour errors, warnings and the head of the summary; auto: on a terminal without mpirun, "
+       "unless NO_COLOR is set"},
+      {"strict", kOutput, "", "", "exit with code 4 if there are warnings"},
       {"max-error", kOutput, "PCT", "",
-       "the exit code is 4 where the sandbox ranks' iteration takes more than PCT % longer or "
-       "shorter than the graph's replay"},
+       "exit with code 4 if an iteration of the sandbox ranks differs from the replay of the graph "
+       "by more than PCT %"},
   };
 }
 

@@ -66,7 +66,7 @@ class PerturbationParser {
     if (kind == "fail" && parts.size() == 2) {
       result.kind = kFail;
       result.part = parts[1];
-      return result.part.empty() ? "names nothing" : "";
+      return result.part.empty() ? "names no link or switch" : "";
     }
     return fmt::format("must be {}", kPerturbationForms);
   }
@@ -85,7 +85,7 @@ class PerturbationParser {
 
   std::string ReadFactor(std::string_view text) {
     if (!ParseNumber(text, &result.factor) || !(result.factor > 0) || result.factor > 1e6) {
-      return fmt::format("has the factor '{}'; it must be a number above 0, at most 1e6", text);
+      return fmt::format("has the factor '{}'; it must be a number above 0 and at most 1e6", text);
     }
     return {};
   }
@@ -94,7 +94,7 @@ class PerturbationParser {
   std::string ReadSlowdown(std::string_view text) {
     const std::string wrong = ReadFactor(text);
     return wrong.empty() && result.factor < 1
-               ? fmt::format("has the factor '{}'; a link is slowed by 1 or more", text)
+               ? fmt::format("has the factor '{}'; a link's factor must be 1 or more", text)
                : wrong;
   }
 
@@ -110,7 +110,7 @@ class PerturbationParser {
       return fmt::format("names the link '{}'; it must be two node numbers, as in 3-7", text);
     }
     if (result.node_a == result.node_b) {
-      return fmt::format("names the link '{}'; a link joins two nodes", text);
+      return fmt::format("names the link '{}'; a link joins two different nodes", text);
     }
     return {};
   }
@@ -118,7 +118,7 @@ class PerturbationParser {
   std::string ReadKill(std::string_view text) {
     const std::vector<std::string_view> parts = SplitAt(text, '@');
     if (parts.size() != 2 || !ParseNumber(parts[1], &result.iteration) || result.iteration < 0) {
-      return fmt::format("says '{}'; it must be RANK@ITERATION", text);
+      return fmt::format("has '{}' where RANK@ITERATION is needed", text);
     }
     return ReadRanks(parts[0]);
   }
@@ -130,7 +130,7 @@ class PerturbationParser {
   static std::string ReadSeconds(std::string_view what, std::string_view text, DurationNs* target) {
     double seconds = 0;
     if (!ParseNumber(text, &seconds) || !(seconds >= 0) || seconds > 1e6) {
-      return fmt::format("has the {} '{}'; it must be 0 to 1e6 seconds", what, text);
+      return fmt::format("has the {} '{}'; it must be from 0 to 1e6 seconds", what, text);
     }
     *target = NsFromSeconds(seconds);
     return {};
@@ -146,8 +146,9 @@ class PerturbationParser {
       const bool read = ParseNumber(period, &result.period_iterations);
       return read && result.period_iterations > 0
                  ? ""
-                 : fmt::format("has the period '{}i'; iterations are a whole number, as in 100i",
-                               period);
+                 : fmt::format(
+                       "has the period '{}i'; it needs a whole number of iterations, as in 100i",
+                       period);
     }
     constexpr DurationNs kShortestNs = 10'000;
     std::string wrong_period = ReadSeconds("period", period, &result.period_ns);
@@ -163,7 +164,8 @@ class PerturbationParser {
   std::string ReadShape(std::string_view text) {
     const auto found = std::find(kShapes.begin(), kShapes.end(), text);
     if (found == kShapes.end()) {
-      return fmt::format("has the distribution '{}'; choose {}", text, fmt::join(kShapes, ", "));
+      return fmt::format("has the unknown distribution '{}'; choose one of {}", text,
+                         fmt::join(kShapes, ", "));
     }
     result.shape = static_cast<replayer::JitterShape>(found - kShapes.begin());
     return {};
@@ -171,7 +173,7 @@ class PerturbationParser {
 
   std::string ReadJitter(std::string_view text) {
     if (!ParseNumber(text, &result.factor) || !(result.factor >= 0) || result.factor >= 1) {
-      return fmt::format("has the fraction '{}'; it must lie from 0 to below 1", text);
+      return fmt::format("has the fraction '{}'; it must be at least 0 and below 1", text);
     }
     return {};
   }
@@ -185,7 +187,7 @@ std::string WrongBeside(const replayer::Perturbation& perturbation,
                         const replayer::ReplayOptions& replay) {
   if (perturbation.kind == replayer::PerturbationKind::kLink &&
       std::max(perturbation.node_a, perturbation.node_b) >= nodes) {
-    return fmt::format("names node {}; the job's nodes are 0 to {}",
+    return fmt::format("names node {}; the job has nodes 0 to {}",
                        std::max(perturbation.node_a, perturbation.node_b), nodes - 1);
   }
   if (perturbation.kind == replayer::PerturbationKind::kFail &&
@@ -194,12 +196,13 @@ std::string WrongBeside(const replayer::Perturbation& perturbation,
   }
   if (perturbation.kind == replayer::PerturbationKind::kKill &&
       perturbation.iteration >= replay.iterations) {
-    return fmt::format("comes after the last iteration, which is {}; --iterations N",
+    return fmt::format("comes after the last iteration, {}; raise --iterations",
                        replay.iterations - 1);
   }
   if (perturbation.period_iterations > replay.iterations) {
-    return fmt::format("first comes after {} iterations, and {} are replayed; --iterations N",
-                       perturbation.period_iterations, replay.iterations);
+    return fmt::format(
+        "first acts after {} iterations, but only {} are replayed; raise --iterations",
+        perturbation.period_iterations, replay.iterations);
   }
   return {};
 }
@@ -220,7 +223,7 @@ Result<std::vector<Rank>> ParseRankRanges(std::string_view text, const graph::Jo
                          ParseNumber(dash == part.npos ? part : part.substr(dash + 1), &high);
     if (!numbers || low < 0 || low > high || high >= world) {
       return InvalidArgument(
-          fmt::format("names ranks '{}'; use numbers and ranges of 0 to {}, as in 3 or 0-7+12",
+          fmt::format("names ranks '{}'; use numbers and ranges from 0 to {}, as in 3 or 0-7+12",
                       part, world - 1));
     }
     for (int64_t rank = low; rank <= high; ++rank) {

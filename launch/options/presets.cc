@@ -42,10 +42,10 @@ Result<PresetText> FindText(PresetKind kind,
   if (kind == PresetKind::kProfile ||
       (!looks_like_file && !std::filesystem::is_regular_file(name_or_file, ignored))) {
     const std::string near = NearestName(name_or_file, names);
-    return InvalidArgument(
-        fmt::format("unknown {} '{}'; {}", PresetKindName(kind), name_or_file,
-                    near.empty() ? fmt::format("presets: {}", fmt::join(names, ", "))
-                                 : fmt::format("did you mean {}? prism presets lists all", near)));
+    return InvalidArgument(fmt::format(
+        "unknown {} '{}'; {}", PresetKindName(kind), name_or_file,
+        near.empty() ? fmt::format("presets: {}", fmt::join(names, ", "))
+                     : fmt::format("did you mean {}? prism presets lists them all", near)));
   }
   PRISM_ASSIGN_OR_RETURN(const std::string text, ReadFile(name_or_file));
   NoteInput(name_or_file, text, read);
@@ -149,7 +149,7 @@ Status ReadProfile(TomlReader reader,
                    Profile* profile) {
   constexpr int kMaxDepth = 4;
   if (depth > kMaxDepth) {
-    return BadFile("profiles build on one another in a circle");
+    return BadFile("profiles refer to each other in a circle");
   }
   for (const std::string& name : reader.TextsOr("profiles")) {
     PRISM_ASSIGN_OR_RETURN(const PresetText text, FindText(PresetKind::kProfile, name));
@@ -183,14 +183,16 @@ Status RefuseFaulty(const graph::ParameterTable& table, const std::string& where
   if (faults.empty()) {
     return OkStatus();
   }
-  return BadFile(fmt::format("{}: {}; {} such faults in all, compare with a preset's [parameters]",
-                             where, faults.front(), faults.size()));
+  return BadFile(
+      fmt::format("{}: {}; {} such faults in all; compare with the [parameters] of a preset", where,
+                  faults.front(), faults.size()));
 }
 
 // The GPU and the parameters of a cluster.
 Status UseProfile(const Profile& profile, const std::string& where, graph::ClusterSpec* cluster) {
   if (!profile.gpu.has_value()) {
-    return BadFile(fmt::format("{}: no GPU: a [gpu] table or a profile of gpus/ is needed", where));
+    return BadFile(
+        fmt::format("{}: names no GPU; add a [gpu] table or a profile from gpus/", where));
   }
   cluster->gpu = *profile.gpu;
   cluster->network = profile.network;
@@ -305,7 +307,7 @@ Status UseFramework(const std::string& name, graph::ClusterSpec* cluster) {
     }
   }
   if (std::find(known.begin(), known.end(), name) == known.end()) {
-    return InvalidArgument(fmt::format("--host-time fixed:{}: no such framework; choose one of {}",
+    return InvalidArgument(fmt::format("--host-time fixed:{}: unknown framework; choose one of {}",
                                        name, fmt::join(known, ", ")));
   }
   Profile profile;

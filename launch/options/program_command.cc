@@ -154,17 +154,17 @@ std::string ProgramName(const std::vector<std::string>& program) {
 
 Status CheckProgram(const std::vector<std::string>& program) {
   if (FileName(program[0]) == "env" && program.size() > 1 && TakesEnvironmentAway(program[1])) {
-    return InvalidArgument(fmt::format(
-        "env {} takes away the environment that makes the program a rank (RANK, WORLD_SIZE, "
-        "LD_PRELOAD): leave it out, or unset single variables by -u",
-        program[1]));
+    return InvalidArgument(
+        fmt::format("env {} removes the environment that makes the program a rank (RANK, "
+                    "WORLD_SIZE, LD_PRELOAD); leave it out, or unset single variables with -u",
+                    program[1]));
   }
   const OptionsEnd end = NameWord(program);
   if (end.unknown) {
-    return InvalidArgument(fmt::format(
-        "{} before the program is an option that prism-emulate does not know, so that it cannot "
-        "tell what is started: leave it out, or put the command into a script",
-        program[end.word]));
+    return InvalidArgument(
+        fmt::format("prism-emulate does not know the option {} in front of the program, so it "
+                    "cannot tell what is started; leave it out, or put the command into a script",
+                    program[end.word]));
   }
   constexpr const char* kLaunchers[] = {"torchrun",
                                         "torch.distributed.run",
@@ -179,10 +179,10 @@ Status CheckProgram(const std::vector<std::string>& program) {
   if (std::find(std::begin(kLaunchers), std::end(kLaunchers), name) == std::end(kLaunchers)) {
     return OkStatus();
   }
-  return InvalidArgument(fmt::format(
-      "{} starts ranks, and so does prism-emulate, with the environment that torchrun gives them: "
-      "name what {} would start, as in -- python train.py",
-      name, name));
+  return InvalidArgument(
+      fmt::format("{} starts ranks, which prism-emulate does itself, with torchrun's environment; "
+                  "name what {} would start, as in -- python train.py",
+                  name, name));
 }
 
 }  // namespace prism::launch

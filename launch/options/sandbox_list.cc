@@ -53,7 +53,7 @@ class ListParser {
   Status AddStage(std::string_view text, std::string_view part) {
     int64_t stage = -1;
     if (!ParseNumber(text, &stage) || stage < 0 || stage >= job_.parallel.pp) {
-      return Refuse(part, fmt::format("names no pipeline stage; the job has stages 0 to {}",
+      return Refuse(part, fmt::format("is not a pipeline stage; the job has stages 0 to {}",
                                       job_.parallel.pp - 1));
     }
     ranks_.insert(grid_.LowestOfStage(static_cast<int32_t>(stage)));
@@ -71,7 +71,7 @@ class ListParser {
       }
       names.push_back(role.name);
     }
-    return Refuse(part, fmt::format("names no role; roles: {}", fmt::join(names, ", ")));
+    return Refuse(part, fmt::format("is not a role; the roles are {}", fmt::join(names, ", ")));
   }
 
   Status AddNumbers(std::string_view part) {
@@ -82,12 +82,12 @@ class ListParser {
     int64_t high = 0;
     if (!ParseNumber(low_text, &low) || !ParseNumber(high_text, &high) || low < 0 || low > high) {
       return Refuse(part,
-                    "is no rank; use numbers, ascending ranges (3-5), first, last, stage:K, "
-                    "role:NAME, auto, or none alone");
+                    "is not a rank; use numbers, ascending ranges (3-5), first, last, stage:K, "
+                    "role:NAME or auto, or none by itself");
     }
     if (high >= int64_t{grid_.world_size()}) {
       return Refuse(
-          part, fmt::format("is outside of the job; its last rank is {}", grid_.world_size() - 1));
+          part, fmt::format("is outside the job, whose last rank is {}", grid_.world_size() - 1));
     }
     if (high - low >= static_cast<int64_t>(kMaxAtOnce)) {
       return Refuse(part, fmt::format("names more than {} ranks", kMaxAtOnce));
@@ -125,7 +125,7 @@ Result<std::vector<Rank>> ResolveRankList(const std::string& option,
   std::vector<Rank> ranks = parser.ranks();
   if (ranks.size() > kMaxAtOnce) {
     return InvalidArgument(
-        fmt::format("{}: {} ranks, at most {} can run at once", option, ranks.size(), kMaxAtOnce));
+        fmt::format("{}: {} ranks; at most {} can run at once", option, ranks.size(), kMaxAtOnce));
   }
   return ranks;
 }

@@ -40,13 +40,13 @@ std::string Check(const StatedNumbers& numbers,
     const auto known = std::find_if(keys.begin(), keys.end(),
                                     [&](const StatedKey& key) { return key.key == number.key; });
     if (known == keys.end()) {
-      return fmt::format("[{}] has no '{}'", table, number.key);
+      return fmt::format("[{}] has no key '{}'", table, number.key);
     }
     if (number.unit != known->unit) {
       return fmt::format("the unit of {} is {}, not {}", number.key, known->unit, number.unit);
     }
     if (!(number.value >= 0) || !std::isfinite(number.value)) {
-      return fmt::format("{} is {}; a number from 0 on is needed", number.key, number.value);
+      return fmt::format("{} is {}; it must be 0 or more", number.key, number.value);
     }
   }
   return "";

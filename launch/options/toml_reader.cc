@@ -80,7 +80,7 @@ std::string TomlReader::Text(const std::string& key) {
   used_.insert(key);
   const toml::node* node = FindNode(table_, key);
   if (node == nullptr || !node->is_string() || node->as_string()->get().empty()) {
-    Fail(key, "a text is needed here");
+    Fail(key, "a string is needed here");
     return {};
   }
   return node->as_string()->get();
@@ -94,7 +94,7 @@ std::vector<std::string> TomlReader::TextsOr(const std::string& key) {
     return texts;
   }
   if (!node->is_array() || !node->as_array()->is_homogeneous<std::string>()) {
-    Fail(key, "a list of texts is needed here");
+    Fail(key, "a list of strings is needed here");
     return texts;
   }
   for (const toml::node& entry : *node->as_array()) {
@@ -158,7 +158,7 @@ size_t TomlReader::Choice(const std::string& key, const std::vector<std::string>
       return i;
     }
   }
-  Fail(key, fmt::format("needs one of {}", fmt::join(choices, ", ")));
+  Fail(key, fmt::format("must be one of {}", fmt::join(choices, ", ")));
   return 0;
 }
 
@@ -180,7 +180,7 @@ std::vector<TomlReader> TomlReader::TablesOr(const std::string& key) {
     return tables;
   }
   if (!node->is_array_of_tables()) {
-    Fail(key, fmt::format("a list of tables is needed here, each under [[{}]]", key));
+    Fail(key, fmt::format("tables are needed here, each under [[{}]]", key));
     return tables;
   }
   for (const toml::node& entry : *node->as_array()) {

@@ -51,10 +51,9 @@ Result<graph::ClusterSpec> VariedCluster(const graph::ClusterSpec& cluster,
       known.push_back(parameter.key);
     }
     const std::string near = NearestName(key, known);
-    return InvalidArgument(fmt::format("--vary: {} has no number '{}'{}", cluster.name, key,
-                                       near.empty()
-                                           ? "; prism presets NAME shows the numbers of a profile"
-                                           : fmt::format("; did you mean {}?", near)));
+    return InvalidArgument(fmt::format("--vary: {} has no parameter '{}'{}", cluster.name, key,
+                                       near.empty() ? "; prism presets NAME lists them"
+                                                    : fmt::format("; did you mean {}?", near)));
   }
   varied.parameters.SetValue(key, value);
   return varied;

@@ -39,13 +39,13 @@ std::optional<SizeLimit> BeyondLimits(const graph::JobSpec& job) {
 
 Status CheckLimits(const graph::JobSpec& job) {
   if (const std::optional<SizeLimit> beyond = BeyondLimits(job)) {
-    return RunFailed(fmt::format("{} is {}, more than the {} that are predicted", beyond->name,
+    return RunFailed(fmt::format("{} is {}; at most {} can be predicted", beyond->name,
                                  beyond->value, beyond->most));
   }
   const graph::ModelSpec& model = job.model;
   if (model.HeadDim() <= 0) {
-    return RunFailed(
-        fmt::format("hidden is {}, less than one for each of {} heads", model.hidden, model.heads));
+    return RunFailed(fmt::format("hidden is {}; it must be at least the number of heads, {}",
+                                 model.hidden, model.heads));
   }
   return OkStatus();
 }

@@ -25,8 +25,8 @@ Status CheckBuilt(const std::filesystem::path& library) {
   if (std::filesystem::exists(library, ignored)) {
     return OkStatus();
   }
-  return EnvironmentLacks(fmt::format(
-      "{} is missing: the shim is not built; run ./run.sh, which builds it", library.string()));
+  return EnvironmentLacks(
+      fmt::format("{} is missing; run ./run.sh, which builds it", library.string()));
 }
 
 // A path with a space or a colon cannot be in LD_PRELOAD, which the loader splits at both.
@@ -34,10 +34,10 @@ Status CheckPreloadable(const std::filesystem::path& lib) {
   if (lib.string().find_first_of(" :") == std::string::npos) {
     return OkStatus();
   }
-  return EnvironmentLacks(fmt::format(
-      "\"{}\" has a space or a colon, at which LD_PRELOAD ends a name: no library in it can be put "
-      "around a program; build or install Prism under a path without",
-      lib.string()));
+  return EnvironmentLacks(
+      fmt::format("\"{}\" has a space or a colon, so LD_PRELOAD cannot load a library from it; "
+                  "build or install Prism under a path without them",
+                  lib.string()));
 }
 
 // A file in the folder lists what is preloaded, by path relative to lib/.
@@ -47,8 +47,7 @@ Result<DeviceLibraries> FindDeviceLibraries(const std::filesystem::path& lib, co
   const std::string list_path = libraries.folder + "/preload.txt";
   const Result<std::string> list = ReadFile(list_path);
   if (!list.ok()) {
-    return EnvironmentLacks(fmt::format(
-        "{} is missing: the shim is not built; run ./run.sh, which builds it", list_path));
+    return EnvironmentLacks(fmt::format("{} is missing; run ./run.sh, which builds it", list_path));
   }
   std::string names = *list;
   std::replace(names.begin(), names.end(), ':', ' ');
@@ -73,10 +72,8 @@ Result<InstallPaths> FindInstallPaths(bool with_gpu) {
   paths.workload = (root / "bin" / "prism-workload").string();
   std::error_code ignored;
   if (!std::filesystem::exists(paths.workload, ignored)) {
-    return EnvironmentLacks(
-        fmt::format("{} is missing: it needs the libtorch of the torch wheel; "
-                    "run ./run.sh, which installs and builds it",
-                    paths.workload));
+    return EnvironmentLacks(fmt::format(
+        "{} is missing; run ./run.sh, which installs torch and builds it", paths.workload));
   }
   PRISM_ASSIGN_OR_RETURN(paths.virtual_device, FindDeviceLibraries(lib, "prism"));
   if (with_gpu) {

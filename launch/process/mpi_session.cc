@@ -115,7 +115,7 @@ Result<MpiSession> MpiSession::Start() {
   auto impl = std::make_unique<Impl>();
   if (LaunchedByMpi()) {
     if (MPI_Init(nullptr, nullptr) != MPI_SUCCESS) {
-      return EnvironmentLacks("MPI cannot be initialised; start without mpirun to use one process");
+      return EnvironmentLacks("MPI does not start; leave mpirun out to use one process");
     }
     impl->in_mpi = true;
     MPI_Comm_rank(MPI_COMM_WORLD, &impl->rank);
@@ -186,8 +186,7 @@ void MpiSession::Abort(int exit_code) {
 Result<MpiSession> MpiSession::Start() {
   if (LaunchedByMpi()) {
     return EnvironmentLacks(
-        "this build has no MPI; start without mpirun, or install libopenmpi-dev "
-        "and build again");
+        "this build has no MPI; leave mpirun out, or install libopenmpi-dev and build again");
   }
   return MpiSession(std::make_unique<Impl>());
 }

@@ -30,7 +30,7 @@ constexpr std::chrono::seconds kStayFor(5);
 Status Print(const std::string& text) {
   if (MpiSession::LaunchedRank() == 0 && !Write(stdout, text)) {
     return EnvironmentLacks(
-        fmt::format("standard output cannot be written: {}", std::strerror(errno)));
+        fmt::format("cannot write to standard output: {}", std::strerror(errno)));
   }
   return OkStatus();
 }

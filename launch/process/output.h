@@ -11,7 +11,7 @@ namespace prism::launch {
 
 // Heading, at the end of a message, above the output of a program that failed. A terminal shows
 // only what is above it; the file FAILED in the output folder gets everything.
-inline constexpr std::string_view kOutputHeading = "\n\nOutput of the program, at its end:\n";
+inline constexpr std::string_view kOutputHeading = "\n\nLast output of the program:\n";
 
 // Prints on standard output. kEnvironment if the text could not be written.
 Status Print(const std::string& text);

@@ -85,7 +85,8 @@ Result<std::unique_ptr<StoreServer>> StoreServer::Start(const StoreServerOptions
       bind(server->listener_, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
       listen(server->listener_, kBacklog) != 0 ||
       getsockname(server->listener_, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
-    return EnvironmentLacks(fmt::format("no port for the store of the ranks: {}", strerror(errno)));
+    return EnvironmentLacks(
+        fmt::format("cannot open a port for the ranks' store: {}", strerror(errno)));
   }
   server->port_ = ntohs(address.sin_port);
   server->thread_ = std::thread([raw = server.get()] { raw->Serve(); });
@@ -184,7 +185,8 @@ Status StoreServer::Take(Connection& connection, const StoreRequest& request) {
   if (!connection.validated) {
     connection.validated =
         request.op == StoreOp::kValidate && request.number == kStoreValidationNumber;
-    return connection.validated ? OkStatus() : BadFile("a client is no TCPStore client");
+    return connection.validated ? OkStatus()
+                                : BadFile("a client of the ranks' store is not a TCPStore client");
   }
   if (request.op == StoreOp::kPing) {
     connection.process = static_cast<uint32_t>(request.number);
@@ -296,8 +298,8 @@ void StoreServer::WatchWaits() {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (status_.ok()) {
       status_ = RunFailed(
-          "every present rank waits for a key that no present rank has set, and none is known to "
-          "come from an absent one:" +
+          "every sandbox rank waits for a key that no sandbox rank has set and that no absent rank "
+          "is known to set:" +
           blocked);
     }
   }

@@ -103,7 +103,7 @@ Result<std::string> StoreState::Add(const std::string& key, int64_t amount) {
   const std::string* const before = Find(key);
   int64_t sum = 0;
   if (before != nullptr && !ParseNumber(*before, &sum)) {
-    return BadFile(fmt::format("store operation add on a key that holds no number: {}", key));
+    return BadFile(fmt::format("store operation add on a key that is not a number: {}", key));
   }
   if (__builtin_add_overflow(sum, amount, &sum)) {
     return BadFile(fmt::format("store operation add overflows: {}", key));
@@ -198,7 +198,7 @@ Result<std::string> StoreState::Answer(StoreClient client, const StoreRequest& r
     case StoreOp::kListKeys:
       return ListKeys();
     default:
-      return BadFile(fmt::format("store operation {} out of place", static_cast<int>(request.op)));
+      return BadFile(fmt::format("unexpected store operation {}", static_cast<int>(request.op)));
   }
 }
 

@@ -38,7 +38,8 @@ Result<Explanation> Explain(const ExplanationChoice& choice,
   }
   if (choice.critical_path) {
     if (options.network == replayer::NetworkModel::kFlow) {
-      return InvalidArgument("--critical-path knows no network of flows; give --network analytic");
+      return InvalidArgument(
+          "--critical-path does not support --network flow; use --network analytic");
     }
     PRISM_ASSIGN_OR_RETURN(const replayer::CriticalPath path,
                            replayer::FindCriticalPath(graph, options));
@@ -71,7 +72,7 @@ int DecimalsOf(const replayer::CostReport& costs) {
 }
 
 std::string CostsText(const replayer::CostReport& costs) {
-  std::string text = "kernels of an iteration, all ranks, by what decided their time\n";
+  std::string text = "kernels of one iteration over all ranks, by what decided their time\n";
   const int decimals = DecimalsOf(costs);
   for (const replayer::CostRule& rule : costs) {
     text += fmt::format("  {:<10}{:<10}{:>14} ops {:>14.{}f} s{}{}\n", SourceOf(rule.rule),

@@ -29,7 +29,7 @@ Result<IterationSamples> SampleIterations(MpiSession& session,
                                   });
   if (!random) {
     return InvalidArgument(
-        "--samples without noise: all would be the same; add --perturb jitter:FRACTION");
+        "--samples needs noise, else all are the same; add --perturb jitter:FRACTION");
   }
   options.breakdown = false;
   Rng generator(options.seed, "samples");

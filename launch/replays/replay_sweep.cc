@@ -19,13 +19,13 @@ Result<ReplaySweep> SweepReplay(const graph::LoadedGraph& loaded,
                                 const Variation& variation,
                                 const JobAtValue& job) {
   if (variation.key == "gpu.memory_bytes") {
-    return InvalidArgument("--vary: no time of a recorded job depends on gpu.memory_bytes");
+    return InvalidArgument(
+        "--vary: gpu.memory_bytes changes no time of a recorded job; vary another parameter");
   }
   ReplaySweep sweep = {variation, {}, {}, {}};
-  sweep.assumptions.push_back(
-      fmt::format("everything but {} stays as the graph's cluster states it, and so do kernels of "
-                  "measured duration",
-                  variation.key));
+  sweep.assumptions.push_back(fmt::format(
+      "everything but {} stays as in the graph's cluster, and measured kernels keep their times",
+      variation.key));
   for (int step = 0; step < variation.steps; ++step) {
     ReplayPoint point;
     point.value = variation.ValueAt(step);

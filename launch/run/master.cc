@@ -307,7 +307,7 @@ Status Master::EmulateUntilDone(Coordinator& coordinator, StoreServer* store) {
     if (trouble.empty()) {
       const std::vector<std::string> stall = coordinator.Deadlock();
       if (!stall.empty()) {
-        trouble = fmt::format("the sandbox ranks wait for what never comes:\n  {}",
+        trouble = fmt::format("the sandbox ranks wait for something that never comes:\n  {}",
                               fmt::join(stall, "\n  "));
       }
     }
@@ -319,7 +319,8 @@ Status Master::EmulateUntilDone(Coordinator& coordinator, StoreServer* store) {
     }
     if (MayAdopt(coordinator)) {
       progress_.Clear();
-      WarnOf(trouble, "--on-mismatch adopt: its role takes what it does; it is recorded anew");
+      WarnOf(trouble,
+             "--on-mismatch adopt: its whole role does the same from now on; recording it again");
       return OkStatus();
     }
     if (context_.options.on_mismatch != OnMismatch::kHang) {
@@ -327,8 +328,8 @@ Status Master::EmulateUntilDone(Coordinator& coordinator, StoreServer* store) {
     }
     progress_.Clear();
     WarnOf(trouble,
-           "--on-mismatch hang: the ranks stay as they are, and their time passes until their own "
-           "watchdogs fire; interrupt to end");
+           "--on-mismatch hang: the ranks hang as on the cluster, and time passes until their own "
+           "watchdogs fire; interrupt to end the run");
     reported = true;
     reported_trouble = trouble;
     for (int worker = 0; worker < session_.size() && !context_.options.interactive; ++worker) {
@@ -353,9 +354,9 @@ Status Master::Adopt(Rank rank, RunOutcome* outcome) {
       outcome->graph,
       slicer::AdoptFragment(outcome->graph, std::move(slice_.TakeFragments().back())));
   context_.job = outcome->graph.job;
-  PRISM_RETURN_IF_ERROR(graph::RefuseInvalid(outcome->graph)
-                            .WithContext(fmt::format(
-                                "what rank {} does cannot be adopted for its role", rank.value())));
+  PRISM_RETURN_IF_ERROR(
+      graph::RefuseInvalid(outcome->graph)
+          .WithContext(fmt::format("the role of rank {} cannot adopt what it does", rank.value())));
   outcome->graph_bytes = graph::EncodeGraph(outcome->graph);
   return ReplayAll(outcome);
 }
@@ -421,7 +422,7 @@ Result<std::optional<Rank>> Master::EmulateOnce(RunOutcome* outcome) {
   PRISM_ASSIGN_OR_RETURN(Coordinator coordinator, MakeCoordinator(*outcome));
   const SharedMemory exchange("prism-exchange", kExchangeBytes);
   if (!exchange.valid()) {
-    return EnvironmentLacks("no shared memory for the exchange of data between sandbox ranks");
+    return EnvironmentLacks("cannot create shared memory for data between sandbox ranks");
   }
   PRISM_ASSIGN_OR_RETURN(const auto store, StartStore(context_, context_.sandbox_ranks.size()));
   const std::string message = Encode(MakeEmulateMessage(*outcome, exchange, store.get()));
@@ -440,10 +441,10 @@ Result<std::optional<Rank>> Master::EmulateOnce(RunOutcome* outcome) {
   AddWarnings(coordinator, &outcome->warnings);
   const bool may_differ = MeasuresArrivals(context_) || coordinator.extra_host_ns() > 0;
   if (!may_differ && outcome->replayed_ns != emulated) {
-    return RunFailed(fmt::format(
-        "the emulation took {} ns an iteration, the replay {} ns, though no rank departed from the "
-        "graph: a bug of ours",
-        emulated, outcome->replayed_ns));
+    return RunFailed(
+        fmt::format("the emulation took {} ns per iteration but the replay {} ns, though no rank "
+                    "departed from the graph; this is a bug in Prism, please report it",
+                    emulated, outcome->replayed_ns));
   }
   return std::optional<Rank>();
 }

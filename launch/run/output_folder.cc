@@ -153,28 +153,27 @@ Status OutputFolder::Check(const OutputChoice& choice) {
   const fs::path path(choice.path);
   if (HoldsWorkingFolder(path)) {
     return InvalidArgument(
-        fmt::format("--out {} holds the working folder; give another folder", choice.path));
+        fmt::format("--out {} contains the current folder; name another folder", choice.path));
   }
   if (fs::exists(path, error) && !choice.force) {
     if (!choice.by_default && !HoldsOnlyFailure(path)) {
-      return InvalidArgument(
-          fmt::format("--out {} exists{}", choice.path,
-                      IsOurs(path) ? "; give --force to replace it, or another folder"
-                                   : " and is not the folder of a run; give another folder, since "
-                                     "--force would delete all that is there"));
+      return InvalidArgument(fmt::format("--out {} exists{}", choice.path,
+                                         IsOurs(path)
+                                             ? "; use --force to replace it, or name another folder"
+                                             : " and is not the folder of a run; name another "
+                                               "folder (--force would delete everything in it)"));
     }
     if (choice.by_default && (!fs::is_directory(path, error) || !IsOurs(path))) {
-      return InvalidArgument(fmt::format(
-          "the default output folder {} exists and holds no run.json of an earlier run; move it "
-          "away, or give --out",
-          choice.path));
+      return InvalidArgument(
+          fmt::format("the default output folder {} exists but has no run.json of an earlier run; "
+                      "move it away, or use --out",
+                      choice.path));
     }
   }
   for (const std::string& input : choice.inputs) {
     if (LosesInput(path, input)) {
       return InvalidArgument(
-          fmt::format("--out {} would replace {}, which the run reads; give another "
-                      "folder",
+          fmt::format("--out {} would replace {}, which the run reads; name another folder",
                       choice.path, input));
     }
   }
@@ -194,7 +193,7 @@ Result<OutputFolder> OutputFolder::Create(const OutputChoice& choice) {
   fs::create_directories(folder.temporary_, error);
   if (error) {
     return EnvironmentLacks(
-        fmt::format("{}: {}; give another --out", folder.temporary_, error.message()));
+        fmt::format("{}: {}; use another --out", folder.temporary_, error.message()));
   }
   fs::remove(folder.temporary_, error);
   return folder;
@@ -241,8 +240,8 @@ Status OutputFolder::CommitBeside() {
   }
   temporary_.clear();
   return RunFailed(
-      fmt::format("--out {}: another run has put its result there since this one began; the result "
-                  "of this one is in {}",
+      fmt::format("--out {}: another run has written its result there meanwhile; the result of "
+                  "this run is in {}",
                   choice_.path, beside));
 }
 

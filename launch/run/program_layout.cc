@@ -28,8 +28,7 @@ void CheckGiven(const graph::ParallelSizes& given,
     if (asked != 1 && asked != had) {
       context->warnings.push_back(
           {"layout_not_as_given", 1,
-           fmt::format("--{} {} was given, but the groups of the program make {} {}", name, asked,
-                       name, had)});
+           fmt::format("--{} is {}, but the program's groups make {} {}", name, asked, name, had)});
       context->logger.Warning("{}", context->warnings.back().example);
     }
   }
@@ -44,7 +43,7 @@ void CheckCommunicates(const std::vector<graph::Fragment>& fragments, RunContext
   if (!communicates && context->job.parallel.world_size() > 1) {
     context->warnings.push_back(
         {"no_communication", 1,
-         fmt::format("{}: its {} ranks are that many jobs of one GPU",
+         fmt::format("{}: its {} ranks are as many independent jobs on one GPU",
                      ever ? "the program does not communicate in the iteration that repeats"
                           : fmt::format("the program never communicates in the {} looked at",
                                         FormatCounted(fragments.front().iterations, "iteration")),
@@ -100,28 +99,29 @@ Status SettleProgram(const slicer::ProbeStep& found,
                        first.iteration_begin, alike.begin);
   if (alike.begin > 0) {
     context->logger.Info(
-        "times that the program prints while it warms up ({}) are none of the cluster's: nothing "
-        "takes time there",
+        "times that the program prints while it warms up ({}) are not those of the cluster: "
+        "nothing takes time there",
         FormatCounted(alike.begin, "iteration"));
   }
   if (alike.count == 0) {
     return RunFailed(fmt::format(
-        "rank 0 ran {} iterations{}, but another needed {} to warm up; let the program run more",
+        "rank 0 ran {} iterations{}, but another rank needed {} to warm up; let the program run "
+        "more iterations",
         first.iterations,
         first.odd_iterations.empty() ? "" : ", the last of which do something else", warmup));
   }
   if (alike.begin > warmup) {
-    context->assumptions.push_back(fmt::format(
-        "the emulation begins with iteration {} of the program, not {}: what lies between does "
-        "something else on rank 0",
-        alike.begin, warmup));
+    context->assumptions.push_back(
+        fmt::format("the emulation begins with iteration {} of the program, not {}: rank 0 does "
+                    "something else in between",
+                    alike.begin, warmup));
   }
   if (alike.count < context->options.iterations) {
-    context->assumptions.push_back(fmt::format(
-        "the emulation has {} of the {} iterations asked for: rank 0 does something else, or ends, "
-        "behind iteration {}",
-        alike.count, context->options.iterations, alike.begin + alike.count - 1));
-    context->logger.Info("the program has {} iterations alike after warm-up, of {} asked for",
+    context->assumptions.push_back(
+        fmt::format("the emulation has {} of the {} iterations asked for: rank 0 does something "
+                    "else, or ends, after iteration {}",
+                    alike.count, context->options.iterations, alike.begin + alike.count - 1));
+    context->logger.Info("after warm-up the program has {} equal iterations, of {} asked for",
                          alike.count, context->options.iterations);
     context->options.iterations = alike.count;
   }

@@ -17,7 +17,7 @@ Status CheckTracing(const Options& options) {
   if (!options.trace_ranks.empty() && !options.perfetto) {
     return AtOrigin(
         options, {"trace_ranks", "perfetto"},
-        InvalidArgument("--trace-ranks without --perfetto has no effect; add --perfetto"));
+        InvalidArgument("--trace-ranks has no effect without --perfetto; add --perfetto"));
   }
   return OkStatus();
 }
@@ -29,11 +29,10 @@ std::string FlagOf(std::string key) {
 }
 
 Status RefuseTerminalFor(const Options& options, size_t count) {
-  return AtOrigin(
-      options, {"interactive", "sandbox_ranks"},
-      InvalidArgument(fmt::format("--interactive with {} sandbox ranks: one terminal serves one "
-                                  "rank; name it, as in --sandbox-ranks stage:3",
-                                  count)));
+  return AtOrigin(options, {"interactive", "sandbox_ranks"},
+                  InvalidArgument(fmt::format("--interactive needs exactly one sandbox rank, not "
+                                              "{}; name it, as in --sandbox-ranks stage:3",
+                                              count)));
 }
 
 // The ranks listed in the option with this key.
@@ -68,7 +67,7 @@ Status CheckInSandbox(const RunContext& context,
   }
   return AtOrigin(
       context.options, {option, "sandbox_ranks"},
-      InvalidArgument(fmt::format("{}: rank {} is no sandbox rank; add it to --sandbox-ranks",
+      InvalidArgument(fmt::format("{}: rank {} is not a sandbox rank; add it to --sandbox-ranks",
                                   FlagOf(option), absent->value())));
 }
 

@@ -95,7 +95,8 @@ Status RecordPass::Add(const std::vector<Rank>& ranks,
     return OkStatus();
   }
   values_ = std::make_unique<SharedMemory>("prism-values", values);
-  return values_->valid() ? OkStatus() : EnvironmentLacks("no shared memory for recorded values");
+  return values_->valid() ? OkStatus()
+                          : EnvironmentLacks("cannot create shared memory for recorded values");
 }
 
 // Rank 0 of a user's program runs on, to see whether it has as many iterations as requested, and
@@ -186,9 +187,8 @@ Status RecordPass::FinishSlot(Slot& slot) {
   Result<graph::Fragment> fragment = end.ok() ? slot.recorder.Finish() : end;
   const std::optional<int32_t> steps = slot.recorder.period();
   if (!fragment.ok() && slot.otherwise.has_value()) {
-    context_.logger.Info(
-        "rank {}: steps that take turns could not be recorded as one iteration: {}",
-        slot.process->rank().value(), fragment.status().message());
+    context_.logger.Info("rank {}: alternating steps could not be recorded as one iteration: {}",
+                         slot.process->rank().value(), fragment.status().message());
     recorded_.push_back(*std::move(slot.otherwise));
     return OkStatus();
   }
@@ -208,8 +208,8 @@ Status RecordPass::FinishSlot(Slot& slot) {
   }
   if (slot.recorder.has_looked_less()) {
     context_.logger.Info(
-        "rank {} was looked at for {} iterations, which have many ops: where something else recurs "
-        "after more of them, mark iterations by a range \"iteration\"",
+        "rank {} was recorded for {} iterations only, because they have many ops; if something "
+        "else recurs less often, mark iterations with a range \"iteration\"",
         slot.process->rank().value(), slot.recorder.iterations());
   }
   if (steps.has_value()) {  // again, with longer iterations

@@ -49,10 +49,11 @@ Status RefuseJobOptions(const Options& options) {
     const bool allowed =
         std::string_view(spec.flag) == "iterations" || std::string_view(spec.flag) == "seed";
     if (spec.group == OptionGroup::kJob && !allowed && options.given.count(ConfigKey(spec)) != 0) {
-      return AtOrigin(options, {ConfigKey(spec), "graph"},
-                      InvalidArgument(fmt::format(
-                          "--{} together with --graph: the job is that of the graph; leave one out",
-                          spec.flag)));
+      return AtOrigin(
+          options, {ConfigKey(spec), "graph"},
+          InvalidArgument(fmt::format(
+              "--{} and --graph exclude each other: the graph contains its job; leave one out",
+              spec.flag)));
     }
   }
   return OkStatus();
@@ -70,18 +71,16 @@ Status ResolveFromGraph(RunContext* context) {
   const Options& options = context->options;
   PRISM_RETURN_IF_ERROR(RefuseJobOptions(options));
   if (options.host_factor > 0) {
-    return AtOrigin(
-        options, {"host_time", "graph"},
-        InvalidArgument("--host-time measured together with --graph: nothing is "
-                        "recorded, so that there is nothing to measure; leave one out"));
+    return AtOrigin(options, {"host_time", "graph"},
+                    InvalidArgument("--host-time measured and --graph exclude each other: without "
+                                    "recording there is nothing to measure; leave one out"));
   }
   PRISM_ASSIGN_OR_RETURN(const graph::Graph graph, graph::ReadGraph(options.graph));
   PRISM_ASSIGN_OR_RETURN(context->inputs[options.graph], HashOfFile(options.graph));
   if (graph.job.user_program && options.program.empty() && options.sandbox_ranks != "none") {
-    return InvalidArgument(
-        fmt::format("{} is the graph of a program ({}); give the program after --, or "
-                    "--sandbox-ranks none",
-                    options.graph, graph.job.name));
+    return InvalidArgument(fmt::format(
+        "{} is the graph of a program ({}); name the program after --, or use --sandbox-ranks none",
+        options.graph, graph.job.name));
   }
   context->job = graph.job;
   context->layout_origin = "graph";
@@ -170,10 +169,7 @@ Status FindProgram(std::vector<std::string>* program) {
       return OkStatus();
     }
   }
-  return BadFile(
-      fmt::format("{}: no such program, or one that cannot be executed; give its path "
-                  "after --",
-                  name));
+  return BadFile(fmt::format("{}: not found or not executable; name a program after --", name));
 }
 
 // The program and the files that its command line names: its script, a configuration. A file too
@@ -198,8 +194,9 @@ Status ChooseDevice(RunContext* context) {
   Options& options = context->options;
   if (options.device == Device::kVirtual) {
     if (options.given.count("device_scale") != 0) {
-      return AtOrigin(options, {"device", "device_scale"},
-                      InvalidArgument("--device-scale without --device cuda: nothing is measured"));
+      return AtOrigin(
+          options, {"device", "device_scale"},
+          InvalidArgument("--device-scale has no effect without --device cuda; leave it out"));
     }
     return OkStatus();
   }
@@ -218,7 +215,7 @@ Status ChooseDevice(RunContext* context) {
   }
   options.device = Device::kVirtual;
   constexpr const char* kConsequence =
-      "--device auto: no GPU here, sandbox ranks run on the virtual one";
+      "--device auto: this machine has no GPU; sandbox ranks run on the virtual device";
   context->warnings.push_back({"device_fallback", 1, kConsequence});
   context->logger.Warning("{}", kConsequence);
   return OkStatus();
@@ -232,9 +229,10 @@ Result<RunContext> PlanRun(Options options) {
       ColoredLogger(options.quiet ? LogLevel::kError : options.log_level, options.color);
   context.options = std::move(options);
   if (context.options.max_error_pct && context.options.sandbox_ranks == "none") {
-    return AtOrigin(context.options, {"max_error", "sandbox_ranks"},
-                    InvalidArgument("--max-error together with --sandbox-ranks none: nothing runs "
-                                    "that could differ from the graph; leave one out"));
+    return AtOrigin(
+        context.options, {"max_error", "sandbox_ranks"},
+        InvalidArgument("--max-error and --sandbox-ranks none exclude each other: without a "
+                        "sandbox rank nothing can differ from the graph; leave one out"));
   }
   WarnOfNcclSettings(environ, &context.warnings);
   PRISM_RETURN_IF_ERROR(ChooseDevice(&context));

@@ -42,7 +42,7 @@ std::string ProgramPlanText(const RunContext& context) {
       fmt::format("{} on {} × {} ({})\n", context.job.name, FormatCount(sizes.world_size()),
                   context.cluster.gpu.name, context.cluster.name);
   text += fmt::format("  layout         from the program's groups{}\n", given);
-  text += "  roles          from ranks that are recorded along each axis of the layout\n";
+  text += "  roles          from ranks recorded along each axis of the layout\n";
   const slicer::ProbeOptions options = MakeProbeOptions(context);
   if (const auto first = slicer::NextProbe(options, {}); first.ok()) {
     text += fmt::format("  record         {} first: {}\n",

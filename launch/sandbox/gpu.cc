@@ -28,7 +28,7 @@ struct CloseLibrary {
 Result<Gpu> FindGpu() {
   const char* const test_device = std::getenv("PRISM_TEST_DEVICE");
   const std::string driver = test_device != nullptr ? test_device : "libcuda.so.1";
-  constexpr const char* kInstead = "; install the driver, or use --device virtual or auto";
+  constexpr const char* kInstead = "; install NVIDIA's driver, or use --device virtual or auto";
   const std::unique_ptr<void, CloseLibrary> library(dlopen(driver.c_str(), RTLD_NOW | RTLD_LOCAL));
   void* const handle = library.get();
   const auto find = [handle](const char* name) {

@@ -68,11 +68,11 @@ Status OutOfMemoryWatch::Explain(const Status& failure, const slicer::HeldMemory
   const auto found = framework_ops_.find(context_);
   const std::string op = found == framework_ops_.end() ? "outside of any framework op"
                                                        : fmt::format("in {}", found->second);
-  return {
-      failure.code(),
-      fmt::format("rank {} is out of device memory {}: {} ({} bytes) asked for, {} in use{}\n{}",
-                  rank_.value(), op, FormatBytes(requested_bytes_), requested_bytes_,
-                  FormatBytes(used_bytes_), HeldLines(held), failure.message())};
+  return {failure.code(),
+          fmt::format("rank {} ran out of device memory {}: {} ({} bytes) asked for, {} in use{}\n"
+                      "{}",
+                      rank_.value(), op, FormatBytes(requested_bytes_), requested_bytes_,
+                      FormatBytes(used_bytes_), HeldLines(held), failure.message())};
 }
 
 }  // namespace prism::launch

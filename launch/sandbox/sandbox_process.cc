@@ -34,7 +34,7 @@ namespace prism::launch {
 namespace {
 
 constexpr size_t kMaxLogBytes = size_t{16} << 20U;
-constexpr const char* kCutHere = "\n(prism keeps the first 16 MiB; the output went on)\n";
+constexpr const char* kCutHere = "\n(the output was longer; prism keeps the first 16 MiB)\n";
 constexpr size_t kRecentBytes = size_t{1} << 16U;  // of output, always kept
 constexpr int kStackLooks = 500;                   // checks for the stacks of a process, with short
                                                    // sleeps between
@@ -213,9 +213,9 @@ std::string DescribeExit(int wait_status) {
   if (WIFSIGNALED(wait_status)) {
     const int number = WTERMSIG(wait_status);
     const char* name = sigabbrev_np(number);
-    return fmt::format("was ended by signal {} (SIG{})", number, name == nullptr ? "?" : name);
+    return fmt::format("was killed by signal {} (SIG{})", number, name == nullptr ? "?" : name);
   }
-  return fmt::format("left with exit code {}", WEXITSTATUS(wait_status));
+  return fmt::format("ended with exit code {}", WEXITSTATUS(wait_status));
 }
 
 }  // namespace
@@ -237,8 +237,8 @@ Result<std::unique_ptr<SandboxProcess>> SandboxProcess::Start(const SandboxSpec&
   const int stacks = memfd_create("prism-stacks", MFD_CLOEXEC);
   if (!consumer->valid() || stacks < 0 || pipe2(pipe_ends.data(), O_CLOEXEC) != 0) {
     close(stacks);
-    return EnvironmentLacks(
-        fmt::format("rank {}: no channel to its process: {}", spec.rank.value(), strerror(errno)));
+    return EnvironmentLacks(fmt::format("rank {}: cannot open a channel to its process: {}",
+                                        spec.rank.value(), strerror(errno)));
   }
   // Processes started later must not inherit this channel.
   fcntl(consumer->descriptor(), F_SETFD, FD_CLOEXEC);
@@ -263,7 +263,7 @@ Result<std::unique_ptr<SandboxProcess>> SandboxProcess::Start(const SandboxSpec&
     close(pipe_ends[0]);
     close(stacks);
     return EnvironmentLacks(
-        fmt::format("rank {}: no process: {}", spec.rank.value(), strerror(errno)));
+        fmt::format("rank {}: cannot start its process: {}", spec.rank.value(), strerror(errno)));
   }
   TheGuard().Watch(pid);
   setpgid(pid, pid);  // here too: the child may not have done it yet when we kill the group
@@ -349,14 +349,13 @@ Status SandboxProcess::ExitStatus(size_t lines) const {
   if (WIFEXITED(*wait_status_) && WEXITSTATUS(*wait_status_) == 127 &&
       log_.find("error while loading shared libraries") != std::string::npos) {
     return EnvironmentLacks(
-        fmt::format("the program of rank {} lacks a library: {}; run ./run.sh, "
-                    "which installs what is missing",
+        fmt::format("the program of rank {} lacks a library: {}; run ./run.sh, which installs it",
                     rank_.value(), Tail(log_, 1)));
   }
   if (log_.find(channel::kOtherVersion) != std::string::npos) {
     return EnvironmentLacks(
-        fmt::format("the program of rank {} ran under a libprism_shim.so of another build: {}; run "
-                    "./run.sh, which builds both anew",
+        fmt::format("the program of rank {} ran with a libprism_shim.so from another build: {}; "
+                    "run ./run.sh, which rebuilds both",
                     rank_.value(), Tail(log_, 1)));
   }
   return RunFailed(fmt::format("the program of rank {} {}; {}", rank_.value(),
@@ -367,8 +366,8 @@ std::string SandboxProcess::LastLines(size_t count) const {
   const std::string lines = Tail(recent_, count);
   return lines.empty()
              ? "it printed nothing"
-             : fmt::format("its last lines (more in FAILED of the output folder):\n{}{}{}", lines,
-                           kOutputHeading, recent_);
+             : fmt::format("its last lines (more in the file FAILED of the output folder):\n{}{}{}",
+                           lines, kOutputHeading, recent_);
 }
 
 std::string SandboxProcess::Stacks() {

@@ -64,13 +64,13 @@ Result<FrameworkStyle> FrameworkStyle::Create(const std::string& framework,
                                               const std::string& precision) {
   const std::optional<FrameworkFamily> family = FamilyNamed(framework);
   if (!family.has_value()) {
-    return InvalidArgument(fmt::format("--framework: '{}' is not available; choose {}", framework,
+    return InvalidArgument(fmt::format("--framework: '{}' is unknown; choose one of {}", framework,
                                        fmt::join(FrameworkNames(), ", ")));
   }
   const std::vector<std::string>& precisions = PrecisionNames();
   if (!precision.empty() &&
       std::find(precisions.begin(), precisions.end(), precision) == precisions.end()) {
-    return InvalidArgument(fmt::format("--precision: '{}' is not available; choose {}", precision,
+    return InvalidArgument(fmt::format("--precision: '{}' is unknown; choose one of {}", precision,
                                        fmt::join(precisions, ", ")));
   }
   return FrameworkStyle(*family, precision);

@@ -30,7 +30,7 @@ Result<std::vector<int64_t>> ReadGpus(const std::string& text,
     int64_t number = 0;
     if (!ParseNumber(entry, &number) || number < 1 || number > gpus) {
       return InvalidArgument(fmt::format(
-          "job '{}': gpus '{}' is no list of whole numbers from 1 to {}", job, text, gpus));
+          "job '{}': gpus '{}' is not a list of whole numbers from 1 to {}", job, text, gpus));
     }
     numbers.push_back(number);
   }
@@ -76,8 +76,9 @@ Result<ListedJob> ReadJob(TomlReader* table, const SearchProblem& shared, int64_
         fmt::format("job '{}' needs tokens and a global_batch_size above 0", job.name));
   }
   if (!(job.deadline_days > 0 && job.deadline_days <= kMaxDays)) {
-    return InvalidArgument(fmt::format("job '{}': a deadline of {} days; it must be above 0",
-                                       job.name, job.deadline_days));
+    return InvalidArgument(
+        fmt::format("job '{}': deadline_days is {}; it must be above 0 and at most 10^6", job.name,
+                    job.deadline_days));
   }
   return job;
 }
@@ -99,8 +100,9 @@ Result<JobSpeeds> SpeedsOf(const ListedJob& job,
     }
   }
   if (speeds.plans.empty()) {
-    return InvalidArgument(fmt::format("job '{}' has no plan on {} GPUs: see prism search --gpus",
-                                       job.name, fmt::join(job.gpus, ", ")));
+    return InvalidArgument(
+        fmt::format("job '{}' has no plan on {} GPUs; prism search --gpus tells why", job.name,
+                    fmt::join(job.gpus, ", ")));
   }
   return speeds;
 }
@@ -129,7 +131,7 @@ Result<std::vector<ListedJob>> ReadJobList(const std::string& path,
   root.RefuseOthers();
   PRISM_RETURN_IF_ERROR(document.status());
   if (jobs.empty()) {
-    return BadFile(fmt::format("{}: no [[job]] is stated", path));
+    return BadFile(fmt::format("{}: contains no [[job]]", path));
   }
   return jobs;
 }
@@ -178,18 +180,16 @@ std::string JobsText(const JobsAnswer& answer, const SearchOptions& options) {
   text += fmt::format("all end after {:.2f} days, {:.0f} {}\n", schedule.makespan_days,
                       schedule.cost, unit);
   if (schedule.late_days > 0) {
-    text +=
-        fmt::format("the deadlines cannot be held: at best the latest job is {:.2f} days late\n",
-                    schedule.late_days);
+    text += fmt::format("the deadlines cannot be met: at best the latest job is {:.2f} days late\n",
+                        schedule.late_days);
   }
   if (!schedule.proven) {
-    text += fmt::format("not proven: {} placements were tried, and others may be better\n",
-                        kMaxPlacements);
+    text +=
+        fmt::format("not proven to be the best: only {} placements were tried\n", kMaxPlacements);
   }
   return text +
-         "  assumed    a job keeps its GPUs from its start to its end, each number of GPUs with "
-         "its "
-         "fastest plan; jobs do not slow each other down\n";
+         "  assumed    a job keeps its GPUs from start to end and uses the fastest plan for them; "
+         "jobs do not slow each other down\n";
 }
 
 std::string JobsJson(const JobsAnswer& answer, const SearchOptions& options) {

@@ -61,7 +61,7 @@ std::string SizesText(const std::vector<SizedModel>& models, const SearchOptions
                         best.cost.gpu_hours, DescribePlan(best.plan));
   }
   const SizedModel* largest = LargestTrained(models);
-  return text + (largest == nullptr ? "no model can be trained so\n"
+  return text + (largest == nullptr ? "none of the models can be trained\n"
                                     : fmt::format("largest: {}\n", largest->name));
 }
 

@@ -23,7 +23,7 @@ auto KeyOf(const Plan& plan) {
 Result<int64_t> ParseCount(const std::string& key, const std::string& text) {
   int64_t value = 0;
   if (!ParseNumber(text, &value) || value < 0 || value > graph::kMaxRanks) {
-    return InvalidArgument(fmt::format("a plan's {} is a whole number, not '{}'", key, text));
+    return InvalidArgument(fmt::format("--plan: {} must be a whole number, not '{}'", key, text));
   }
   return value;
 }
@@ -31,7 +31,7 @@ Result<int64_t> ParseCount(const std::string& key, const std::string& text) {
 Status SetWord(const std::string& key, const std::string& value, Plan* plan) {
   if (key == "sp") {
     if (value != "on" && value != "off") {
-      return InvalidArgument(fmt::format("a plan's sp is on or off, not '{}'", value));
+      return InvalidArgument(fmt::format("--plan: sp must be on or off, not '{}'", value));
     }
     plan->sequence_parallel = value == "on";
     return OkStatus();
@@ -42,14 +42,15 @@ Status SetWord(const std::string& key, const std::string& value, Plan* plan) {
     return offload.has_value()
                ? OkStatus()
                : InvalidArgument(fmt::format(
-                     "a plan's offload is none, optimizer, activations or all, not '{}'", value));
+                     "--plan: offload must be none, optimizer, activations or all, not '{}'",
+                     value));
   }
   if (const auto recompute = graph::RecomputeNamed(value)) {
     plan->recompute = *recompute;
     return OkStatus();
   }
   return InvalidArgument(
-      fmt::format("a plan's recompute is none, selective or full, not '{}'", value));
+      fmt::format("--plan: recompute must be none, selective or full, not '{}'", value));
 }
 
 Status SetField(const std::string& key, const std::string& value, Plan* plan) {
@@ -63,20 +64,20 @@ Status SetField(const std::string& key, const std::string& value, Plan* plan) {
   const auto found = degrees.find(key);
   if (found == degrees.end() && key != "mb" && key != "zero") {
     return InvalidArgument(
-        fmt::format("a plan has no '{}'; its keys are tp, cp, pp, dp, ep, vpp, mb, recompute, "
-                    "zero, sp, offload",
+        fmt::format("--plan: unknown key '{}'; the keys are tp, cp, pp, dp, ep, vpp, mb, "
+                    "recompute, zero, sp, offload",
                     key));
   }
   PRISM_ASSIGN_OR_RETURN(const int64_t count, ParseCount(key, value));
   if (key == "zero") {
     if (count > 3) {
-      return InvalidArgument(fmt::format("a plan's zero is 0 to 3, not {}", count));
+      return InvalidArgument(fmt::format("--plan: zero must be 0 to 3, not {}", count));
     }
     plan->zero_stage = static_cast<int32_t>(count);
     return OkStatus();
   }
   if (count < 1) {
-    return InvalidArgument(fmt::format("a plan's {} is at least 1", key));
+    return InvalidArgument(fmt::format("--plan: {} must be at least 1", key));
   }
   if (key == "mb") {
     plan->micro_batch_size = count;
@@ -134,20 +135,20 @@ Result<Plan> ParsePlan(const std::string& text) {
   for (std::string field; std::getline(fields, field, ',');) {
     const size_t equals = field.find('=');
     if (equals == std::string::npos) {
-      return InvalidArgument(fmt::format("'{}' in a plan is not of the form key=value", field));
+      return InvalidArgument(fmt::format("--plan: '{}' is not key=value", field));
     }
     const std::string key = field.substr(0, equals);
     if (!stated.insert(key).second) {
-      return InvalidArgument(fmt::format("plan '{}' states {} twice", text, key));
+      return InvalidArgument(fmt::format("--plan: '{}' gives {} twice", text, key));
     }
     PRISM_RETURN_IF_ERROR(SetField(key, field.substr(equals + 1), &plan));
   }
   if (stated.empty()) {
-    return InvalidArgument("a plan states nothing; it is of the form tp=8,pp=35,dp=8");
+    return InvalidArgument("--plan is empty; give one, as in tp=8,pp=35,dp=8");
   }
   if (IsTooLarge(plan.parallel)) {
     return InvalidArgument(
-        fmt::format("plan '{}' is for more than {} GPUs", text, graph::kMaxRanks));
+        fmt::format("--plan: '{}' needs more than {} GPUs", text, graph::kMaxRanks));
   }
   return plan;
 }

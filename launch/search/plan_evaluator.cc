@@ -89,7 +89,7 @@ Result<PlanEvaluator> PlanEvaluator::Varied(const std::string& key, double value
     }
     const std::string name = key.substr(table.size() + 1);
     if (!numbers->Value(name).has_value()) {
-      return InvalidArgument(fmt::format("--vary: [{}] of {} states no '{}'{}", table,
+      return InvalidArgument(fmt::format("--vary: [{}] of {} has no '{}'{}", table,
                                          problem.cluster.name, name, StatedKeys(*numbers)));
     }
     numbers->Restate(name, value);

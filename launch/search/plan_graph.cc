@@ -88,8 +88,8 @@ std::vector<std::string> AssumptionsOf(const PlanEvaluator& evaluator,
                                        DurationNs gap,
                                        bool congested) {
   std::vector<std::string> lines = {
-      fmt::format("no rank was recorded: synthesised from the shape of {} as {} runs it; memory is "
-                  "that of the simulated allocator",
+      fmt::format("no rank was recorded: synthesised from the shape of {} as {} runs it; memory "
+                  "comes from the simulated allocator",
                   evaluator.problem().model.name, evaluator.problem().framework)};
   const PlanEvaluator::AssumptionLines assumed = evaluator.Assumptions(plan);
   for (const auto* more : {&assumed.framework, &assumed.offload}) {
@@ -102,8 +102,7 @@ std::vector<std::string> AssumptionsOf(const PlanEvaluator& evaluator,
                     FormatDuration(gap)));
   }
   if (congested) {
-    lines.emplace_back(
-        "host.collective_ns and p2p.base_ns are those that a job of this layout meets");
+    lines.emplace_back("host.collective_ns and p2p.base_ns are those for a job of this layout");
   }
   return lines;
 }

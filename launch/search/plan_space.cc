@@ -235,8 +235,9 @@ class Enumeration {
     plan.parallel = sizes;
     plan.micro_batch_size = micro_batch;
     if (const auto beyond = BeyondLimits(JobOf(problem_, plan))) {
-      Reject(fmt::format("{} is more than the {} that are predicted", beyond->name, beyond->most),
-             of_schedule());
+      Reject(
+          fmt::format("{} is more than the {} that can be predicted", beyond->name, beyond->most),
+          of_schedule());
       return;
     }
     for (const graph::Recompute recompute : recompute_) {

@@ -102,9 +102,9 @@ std::string CandidatesText(const SearchOptions& options, const SearchResult& res
       "candidates", result.candidates,
       "plans to choose from" + (open ? fmt::format(" on up to {} GPUs (--max-gpus)", most) : ""));
   if (result.candidates == 0) {
-    text += fmt::format("  no tp x cp x pp x dp of those allowed is {}\n",
+    text += fmt::format("  no allowed tp x cp x pp x dp is {}\n",
                         open ? fmt::format("a number of whole nodes of up to {} GPUs", most)
-                             : "a number of GPUs that is asked for");
+                             : "one of the --gpus given");
   }
   return text;
 }
@@ -148,7 +148,7 @@ std::string CountsText(const SearchOptions& options, const SearchResult& result)
   text += BoundsText(result.ruled_out);
   if (result.bounded > 0) {
     text += CountLine("left out", result.bounded,
-                      "their least time is worse than what was found, by all that is asked for");
+                      "even their lower bounds are worse than what was found");
   }
   return text + CountLine("evaluated", result.evaluated, "by replay of the whole pipeline");
 }
@@ -277,7 +277,7 @@ std::vector<std::string> OffloadLines(const PlanEvaluator& evaluator, const Sear
 
 std::string WhyNoneIsLeft(const SearchResult& result) {
   if (result.candidates == 0) {
-    return "none has a number of GPUs and degrees that are allowed";
+    return "no combination of the allowed sizes makes an allowed number of GPUs";
   }
   std::map<std::string, int64_t> layouts = result.rejected;
   layouts.insert(result.not_modelled.begin(), result.not_modelled.end());

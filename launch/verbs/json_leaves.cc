@@ -64,11 +64,11 @@ bool Flatten(const Json& value, const std::string& path, int depth, std::vector<
 Result<std::vector<JsonLeaf>> FlattenJson(const std::string& text, const std::string& where) {
   const Json document = Json::parse(text, nullptr, false);
   if (document.is_discarded()) {
-    return BadFile(fmt::format("{}: is no JSON; run the job again", where));
+    return BadFile(fmt::format("{}: not a JSON file; run the job again", where));
   }
   std::vector<JsonLeaf> leaves;
   if (!Flatten(document, "", kMaxDepth, &leaves)) {
-    return BadFile(fmt::format("{}: nests deeper than a summary; run the job again", where));
+    return BadFile(fmt::format("{}: nested too deeply for a summary; run the job again", where));
   }
   return leaves;
 }
@@ -83,7 +83,7 @@ Result<std::vector<graph::Warning>> WarningsOfSummary(const std::string& text,
           {warning.at("code"), warning.at("count").get<int64_t>(), warning.at("example")});
     }
   } catch (const Json::exception&) {
-    return BadFile(fmt::format("{}: is no summary of a run; run the job again", where));
+    return BadFile(fmt::format("{}: not the summary of a run; run the job again", where));
   }
   return warnings;
 }

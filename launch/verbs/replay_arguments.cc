@@ -24,34 +24,33 @@ Status ReadEdits(const std::string& path, std::vector<PerturbationText>* perturb
   }
   return perturb->size() > before
              ? OkStatus()
-             : BadFile(fmt::format(
-                   "{}: holds no perturbation, so it would change nothing; see --help", path));
+             : BadFile(fmt::format("{}: contains no perturbation; see --help", path));
 }
 
 }  // namespace
 
 std::vector<VerbOption> ReplayVerbOptions() {
-  return {
-      {"perturb", "SPEC", "none", kPerturbationForms},
-      {"network", JoinedNames(kNetworkNames), "analytic",
-       "transfers between nodes: the bottleneck of their way, or what sharing the cluster's links "
-       "with all others leaves"},
-      {"edit", "FILE", "none",
-       "perturbations from a file, one per line, # for comments; FILE.toml: another program "
-       "(overlap, buckets, recompute, optimizer, offload), kernels, ops, GPU, precision, cluster, "
-       "algorithms and placement, compared with the job as it is"},
-      {"iterations", "N", "3", "iterations replayed; the last gives the numbers"}};
+  return {{"perturb", "SPEC", "none", kPerturbationForms},
+          {"network", JoinedNames(kNetworkNames), "analytic",
+           "speed of transfers between nodes: that of the slowest link on their path, or what "
+           "sharing links with all other transfers leaves"},
+          {"edit", "FILE", "none",
+           "perturbations from a file, one per line, # for comments; FILE.toml: compare the job "
+           "with one whose program (overlap, buckets, recompute, optimizer, offload), kernels, "
+           "ops, GPU, precision, cluster, algorithms or placement differ"},
+          {"iterations", "N", "3", "iterations to replay; the numbers are those of the last"}};
 }
 
 std::vector<VerbOption> ExplanationOptions() {
-  return {{"costs", "", "off",
-           "what decided the times of kernels: measurements, models or bytes, with their number "
-           "and seconds"},
-          {"critical-path", "", "off",
-           "what determined the iteration time: shares of compute, communication, bubble and host "
-           "on the longest path through all ranks"},
-          {"find-straggler", "", "off",
-           "the slow rank by its symptoms: compute against its peers, who waits for whom"}};
+  return {
+      {"costs", "", "off",
+       "also print what decided the times of kernels (measurements, models or bytes), with counts "
+       "and seconds"},
+      {"critical-path", "", "off",
+       "also print what determines the iteration time: compute, communication, bubble and host on "
+       "the longest path through all ranks"},
+      {"find-straggler", "", "off",
+       "also name the slow rank, by its compute time against its peers and by who waits for whom"}};
 }
 
 Status ReadReplayArguments(const VerbArguments& arguments,
@@ -65,7 +64,7 @@ Status ReadReplayArguments(const VerbArguments& arguments,
     if (!path.ends_with(".toml")) {
       PRISM_RETURN_IF_ERROR(ReadEdits(path, &given));
     } else if (!std::exchange(*edit_file, path).empty()) {
-      return InvalidArgument("--edit takes one .toml file");
+      return InvalidArgument("--edit takes one .toml file; merge them into one");
     }
   }
   if (!given.empty()) {

@@ -29,7 +29,8 @@ Status ReadList(const VerbArguments& arguments,
   const char* at = text.data();
   const char* end = at + text.size();
   if (arguments.Has(flag) && text.empty()) {
-    return InvalidArgument(fmt::format("--{}: no number is given; leave it out for any", flag));
+    return InvalidArgument(
+        fmt::format("--{} is empty; give numbers, or leave it out for any", flag));
   }
   while (at != end) {
     int64_t value = 0;
@@ -37,7 +38,7 @@ Status ReadList(const VerbArguments& arguments,
     if (error != std::errc() || value < lowest || value > kMaxCount ||
         (next != end && (*next != ',' || next + 1 == end))) {
       return InvalidArgument(
-          fmt::format("--{}: '{}' is no list of whole numbers from {} to {}, N,N,...", flag, text,
+          fmt::format("--{}: '{}' is not a list N,N,... of whole numbers from {} to {}", flag, text,
                       lowest, kMaxCount));
     }
     list->push_back(static_cast<T>(value));
@@ -73,7 +74,7 @@ Status ReadChoices(const VerbArguments& arguments, PlanChoices* choices) {
   PRISM_RETURN_IF_ERROR(ReadRecompute(arguments, &choices->recompute));
   PRISM_RETURN_IF_ERROR(ReadList(arguments, "zero", 0, &choices->zero));
   if (!choices->zero.empty() && choices->zero.back() > 3) {
-    return InvalidArgument("--zero: stages are 0 to 3");
+    return InvalidArgument("--zero: stages are 0 to 3; give some of them, as in 1,2");
   }
   std::string sequence_parallel = "any";
   PRISM_RETURN_IF_ERROR(
@@ -129,8 +130,8 @@ Result<SearchOptions> ReadSearchOptions(const VerbArguments& arguments) {
   if (open && !options.budget_usd.has_value() && !options.budget_gpu_hours.has_value() &&
       !options.deadline_days.has_value()) {
     return InvalidArgument(
-        "say what is given: --gpus N (or several, N,M), --budget USD, --gpu-hours H or --deadline "
-        "DAYS");
+        "nothing limits the search; give --gpus N (or N,M,...), --budget USD, --gpu-hours H or "
+        "--deadline DAYS");
   }
   // A deadline or budget bounds one measure; unless the user says otherwise the other one is
   // minimised.
@@ -154,7 +155,7 @@ Result<std::vector<std::string>> ReadModelNames(const VerbArguments& arguments) 
   }
   if (models.empty() || std::find(models.begin(), models.end(), "") != models.end()) {
     return InvalidArgument(
-        fmt::format("--model: '{}' names no model, or leaves one out", text.str()));
+        fmt::format("--model: '{}' has an empty name; give NAME or NAME,NAME,...", text.str()));
   }
   return models;
 }
@@ -184,7 +185,7 @@ Result<SearchProblem> ReadProblem(const VerbArguments& arguments, const std::str
       arguments.ReadInt("global-batch-size", 1, kMaxCount, &problem.global_batch_size));
   PRISM_RETURN_IF_ERROR(arguments.ReadInt("seq-len", 1, int64_t{1} << 24, &problem.seq_len));
   if (problem.global_batch_size < 1) {
-    return InvalidArgument("the model's file states no batch: --global-batch-size N");
+    return InvalidArgument("the model's file has no batch size; give --global-batch-size N");
   }
   problem.tokens = 300e9;
   PRISM_RETURN_IF_ERROR(arguments.ReadNumber("tokens", &problem.tokens));
@@ -198,7 +199,7 @@ Result<SearchProblem> ReadProblem(const VerbArguments& arguments, const std::str
 
 Status CheckSite(const SearchProblem& site, const SearchOptions& options) {
   if (options.budget_usd.has_value() && !site.costs.Value("gpu_hour_usd").has_value()) {
-    return InvalidArgument("--budget: the cluster has no price; state one with --price");
+    return InvalidArgument("--budget: the cluster has no price; give one with --price");
   }
   bool offloads = options.choices.offload != std::vector{graph::Offload::kNone};
   for (const Plan& plan : options.given) {
@@ -206,8 +207,8 @@ Status CheckSite(const SearchProblem& site, const SearchOptions& options) {
   }
   if (offloads && !site.host.Value("bytes_per_gpu").has_value()) {
     return InvalidArgument(
-        "--offload: the cluster states no host memory; its file needs bytes_per_gpu in a "
-        "[host_memory] table, as prism presets h100-8x has it");
+        "--offload: the cluster has no host memory; its file needs bytes_per_gpu in a "
+        "[host_memory] table, as in prism presets h100-8x");
   }
   return OkStatus();
 }

@@ -21,7 +21,7 @@ namespace prism::launch {
 namespace {
 
 VerbOption FormatOption() {
-  return {"format", JoinedNames(kOutputFormatNames), "text", "what is printed on stdout"};
+  return {"format", JoinedNames(kOutputFormatNames), "text", "format of the output"};
 }
 
 Status WrongOperands(const VerbSpec& spec, size_t count) {
@@ -105,7 +105,7 @@ Status VerbArguments::ReadInt(std::string_view flag,
   int64_t value = 0;
   if (!ParseNumber(text, &value) || value < lowest || value > highest) {
     return InvalidArgument(
-        fmt::format("--{}: '{}' is no whole number from {} to {}", flag, text, lowest, highest));
+        fmt::format("--{}: '{}' is not a whole number from {} to {}", flag, text, lowest, highest));
   }
   *target = value;
   return OkStatus();
@@ -118,7 +118,7 @@ Status VerbArguments::ReadNumber(std::string_view flag, double* target) const {
   const std::string text = Text(flag);
   double value = 0;
   if (!ParseNumber(text, &value) || !std::isfinite(value) || value <= 0) {
-    return InvalidArgument(fmt::format("--{}: '{}' is no number above 0", flag, text));
+    return InvalidArgument(fmt::format("--{}: '{}' is not a number above 0", flag, text));
   }
   *target = value;
   return OkStatus();
@@ -132,7 +132,7 @@ Status VerbArguments::ReadChoice(std::string_view flag,
   }
   const std::string text = Text(flag);
   if (std::find(choices.begin(), choices.end(), text) == choices.end()) {
-    return InvalidArgument(fmt::format("--{}: '{}' is not available; choose {}", flag, text,
+    return InvalidArgument(fmt::format("--{}: '{}' is unknown; choose one of {}", flag, text,
                                        fmt::join(choices, ", ")));
   }
   *target = text;
@@ -147,8 +147,8 @@ Status VerbArguments::CheckOutput(std::string_view flag,
   const std::filesystem::path path = Text(flag);
   std::error_code ignored;
   if (path.empty() || std::filesystem::is_directory(path, ignored)) {
-    return InvalidArgument(fmt::format("{}{}: '{}' is no file name", flag.size() == 1 ? "-" : "--",
-                                       flag, path.string()));
+    return InvalidArgument(fmt::format("{}{}: '{}' is not a file name",
+                                       flag.size() == 1 ? "-" : "--", flag, path.string()));
   }
   std::vector<std::string> read = operands_;  // a run's folder is read by its graph
   read.insert(read.end(), more.begin(), more.end());
@@ -162,8 +162,9 @@ Status VerbArguments::CheckOutput(std::string_view flag,
                             }));
   }
   if (is_taken) {
-    return InvalidArgument(fmt::format("{}{}: '{}' is a file that is read, or named twice",
-                                       flag.size() == 1 ? "-" : "--", flag, path.string()));
+    return InvalidArgument(
+        fmt::format("{}{}: '{}' is also read, or written by another option; name another file",
+                    flag.size() == 1 ? "-" : "--", flag, path.string()));
   }
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
   if (access(folder.c_str(), W_OK) != 0) {

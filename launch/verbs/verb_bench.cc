@@ -66,7 +66,7 @@ std::string CaseText(const BenchCase& line) {
 Status RefuseOptions(const VerbArguments& arguments, const std::vector<std::string>& flags) {
   for (const std::string& flag : flags) {
     if (arguments.Has(flag)) {
-      return InvalidArgument(fmt::format("--{} has no meaning for bench {}; leave it out", flag,
+      return InvalidArgument(fmt::format("--{} does not apply to bench {}; leave it out", flag,
                                          arguments.operands().front()));
     }
   }
@@ -93,7 +93,7 @@ Result<VerbOutput> RunAccuracy(const VerbArguments& arguments) {
   BenchAccuracyOptions options;
   options.tables.assign(arguments.operands().begin() + 1, arguments.operands().end());
   if (options.tables.empty()) {
-    return InvalidArgument("bench accuracy needs a table: prism bench accuracy TABLE.csv");
+    return InvalidArgument("no table given; name one: prism bench accuracy TABLE.csv");
   }
   PRISM_RETURN_IF_ERROR(arguments.CheckOutput("out"));
   options.out = arguments.Text("out");
@@ -172,7 +172,7 @@ Status ExportIfAsked(const VerbArguments& arguments, const BenchWorkload& worklo
   std::string format;
   PRISM_RETURN_IF_ERROR(arguments.ReadChoice("export", {"goal", "chakra"}, &format));
   if (arguments.operands().size() < 2) {
-    return InvalidArgument("--export needs a file: prism bench replay --export goal FILE");
+    return InvalidArgument("--export needs a file, as in prism bench replay --export goal FILE");
   }
   return ExportWorkload(workload, format, arguments.operands()[1]);
 }
@@ -281,7 +281,7 @@ Status UnknownBench(const std::string& name) {
     known.push_back(bench.name);
   }
   const std::string near = NearestName(name, known);
-  return InvalidArgument(fmt::format("unknown bench '{}'; {}choose {}", name,
+  return InvalidArgument(fmt::format("unknown bench '{}'; {}choose one of {}", name,
                                      near.empty() ? "" : fmt::format("did you mean {}? ", near),
                                      fmt::join(known, ", ")));
 }
@@ -300,7 +300,8 @@ Status CheckArguments(const VerbArguments& arguments, const Bench& bench) {
   const bool none = bench.name == std::string("replay") && !arguments.Has("export");
   const size_t most = none ? 0 : bench.operands;
   if (operands.size() > most + 1) {
-    return InvalidArgument(fmt::format("bench {} takes no '{}'", bench.name, operands[most + 1]));
+    return InvalidArgument(fmt::format("bench {} takes no argument '{}'; leave it out", bench.name,
+                                       operands[most + 1]));
   }
   return OkStatus();
 }
@@ -326,20 +327,20 @@ Verb BenchVerb() {
       "measure this installation: device, record, graph, import, replay, network, search, accuracy "
       "or "
       "collectives",
-      "  device  what the virtual device adds to a kernel launch\n"
-      "  record  records through the channel and through the recorder\n"
+      "  device  time that the virtual device adds to a kernel launch\n"
+      "  record  records per second through the channel and the recorder\n"
       "  graph   encode, decode, validate and refine a synthetic job\n"
       "  import  write a synthetic job as GOAL and read it back\n"
       "  replay  replay a synthetic job; --export goal|chakra FILE writes it for other tools "
       "first\n"
-      "  network [GRAPH]  the max-min solver, and a job whose transfers share a network\n"
-      "  search  plans of GPT-3 175B on 8,192 GPUs per second, and the search of all of them\n"
-      "  accuracy TABLE.csv...  predict published runs: a line id,predicted_s,low_s,high_s,\n"
-      "          measured_s,error_pct,reason_skipped each, then the errors by source\n"
-      "  collectives [TABLE.csv]  predict measured collectives, a line each, then the errors by\n"
-      "          curve; without a table: a sweep over sizes as nccl-tests prints it\n"
-      "--format json prints one object per line: bench, case, metrics, units. A stored op is\n"
-      "an op of a role, a rank-op one of a rank whose start and end were computed.\n",
+      "  network [GRAPH]  solve for max-min fair rates, and replay a job with a shared network\n"
+      "  search  evaluate plans of GPT-3 175B on 8,192 GPUs, and search all of them\n"
+      "  accuracy TABLE.csv...  predict published runs: one line id,predicted_s,low_s,high_s,\n"
+      "          measured_s,error_pct,reason_skipped per run, then the errors by source\n"
+      "  collectives [TABLE.csv]  predict measured collectives: one line per row, then the errors\n"
+      "          by curve; without a table, a sweep over sizes as nccl-tests prints it\n"
+      "--format json prints one object per line: bench, case, metrics, units. Stored ops are the\n"
+      "ops of roles; rank-ops are the ops of ranks whose start and end were computed.\n",
       1,
       64,
       {{"workload", "NAME", "gpt3-layer; import: llm",
@@ -350,20 +351,20 @@ Verb BenchVerb() {
        {"iterations", "N", "1", "iterations replayed"},
        {"classes", "on|off", "on", "off: evaluate every rank by itself"},
        {"fold", "on|off", "on", "off: evaluate every kernel of a run by itself"},
-       {"perturb", "SPEC", "none", "as of prism replay; repeatable"},
-       {"export", "goal|chakra", "none", "also write the job to the file named next"},
+       {"perturb", "SPEC", "none", "as for prism replay; repeatable"},
+       {"export", "goal|chakra", "none", "also write the job to the file that follows"},
        {"delta", "N", "off",
-        "instead: N drawn edits of one op of a rank, and of a role, evaluated by what they change "
-        "and in full"},
+        "instead: N random edits of one op of a rank or role, replayed incrementally and in full"},
        {"out", "FILE", "stdout", "where the rows go"},
        {"parameter-sets", "FILE", "none",
-        "one line profile:key=value... per set: print only predicted seconds"},
+        "parameter sets, one line profile:key=value... each; prints only predicted seconds"},
        {"without", "EFFECT", "none",
-        "predict as if there were no such effect; repeatable; a wrong name lists all"},
-       {"ablation", "", "off", "instead: each effect taken away in turn, or those of --without"},
-       {"fit", "", "off", "fit the profiles to the table and print the values"},
-       {"cluster", "PRESET|FILE", "h100-8x", "of the sweep"},
-       {"collective", "NAME", "all_reduce", "of the sweep, as nccl-tests names it"}}};
+        "predict without this effect; repeatable; an unknown name lists them all"},
+       {"ablation", "", "off",
+        "instead: predict without each effect in turn, or without those of --without"},
+       {"fit", "", "off", "fit the profiles to the table and print the fitted values"},
+       {"cluster", "PRESET|FILE", "h100-8x", "cluster of the sweep"},
+       {"collective", "NAME", "all_reduce", "collective of the sweep, by its name in nccl-tests"}}};
   for (VerbOption& option : verb.spec.options) {
     option.help += fmt::format(" ({})", fmt::join(BenchesWith(option.flag), ", "));
   }

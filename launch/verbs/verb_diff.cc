@@ -151,9 +151,9 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
   }
   const bool runs = fs::is_directory(left, ignored);
   if (runs != fs::is_directory(right, ignored)) {
-    return InvalidArgument(fmt::format(
-        "{} and {}: one is a folder, the other is not; give two graphs or two run folders", left,
-        right));
+    return InvalidArgument(
+        fmt::format("{} and {}: one is a folder and one is not; give two graphs or two run folders",
+                    left, right));
   }
   Differences differences;
   if (runs) {
@@ -183,11 +183,11 @@ Verb DiffVerb() {
   verb.spec = {"diff",
                "A B",
                "compare two graphs or two run folders",
-               "Run folders are compared by the numbers of summary.json and by their graphs.\n"
-               "Differences alone do not change the exit code.\n",
+               "Run folders are compared by the numbers in summary.json and by their graphs.\n"
+               "Differences do not change the exit code, unless --strict is given.\n",
                2,
                2,
-               {{"strict", "", "", "any difference makes the exit code 4"}}};
+               {{"strict", "", "", "exit with code 4 if there is any difference"}}};
   verb.run = Run;
   return verb;
 }

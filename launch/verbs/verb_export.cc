@@ -69,7 +69,7 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
   PRISM_ASSIGN_OR_RETURN(const Format* const format,
                          FindFormat(kFormats, arguments.operands().front()));
   if (!arguments.Has("o")) {
-    return InvalidArgument("-o OUT is missing: the file to write");
+    return InvalidArgument("no output file; name one with -o OUT");
   }
   PRISM_RETURN_IF_ERROR(arguments.CheckOutput("o"));
   const std::string out = arguments.Text("o");
@@ -89,17 +89,17 @@ Verb ExportVerb() {
   Verb verb;
   verb.spec = {"export",
                "FORMAT GRAPH",
-               "write a graph as another tool's workload",
-               "  goal         a GOAL schedule (LogGOPSim, ATLAHS), text\n"
-               "  goal-binary  the same as LogGOPSim maps it (what txt2bin makes)\n"
+               "write a graph as a workload for another tool",
+               "  goal         a GOAL schedule (LogGOPSim, ATLAHS) as text\n"
+               "  goal-binary  the same in LogGOPSim's binary form (as txt2bin writes it)\n"
                "  chakra       Chakra execution traces: OUT.<rank>.et, with OUT.groups.json and\n"
                "               OUT.network.yml for ASTRA-sim\n"
-               "  simai        a text workload of SimAI: what rank 0 does, a layer a collective\n"
+               "  simai        a SimAI text workload: what rank 0 does, one layer per collective\n"
                "One iteration is written. Times come from the graph's cluster; what the format\n"
                "cannot hold is counted and listed.\n",
                2,
                2,
-               {{"o", "OUT", "needed", "the file to write, or how the names of several begin"}}};
+               {{"o", "OUT", "needed", "the file to write, or the prefix of several files"}}};
   verb.run = Run;
   return verb;
 }

@@ -69,7 +69,7 @@ std::string Text(const View& view) {
                   FormatCounted(static_cast<int64_t>(match.did.size()), "NCCL call"),
                   FormatCounted(static_cast<int64_t>(view.dump.groups.size()), "group"), view.path);
   for (const auto& [name, count] : match.unknown) {
-    text += fmt::format("  left out         {} of {}, which is not known as one of NCCL's\n",
+    text += fmt::format("  left out         {} of {}, which is not a known NCCL call\n",
                         FormatCounted(count, "call"), name);
   }
   text +=
@@ -82,7 +82,7 @@ std::string Text(const View& view) {
         FormatCount(static_cast<int64_t>(match.places)));
   }
   if (match.count < match.iteration.size()) {
-    text += "                   less than an iteration: is that where it begins? (--begin N)\n";
+    text += "                   less than one iteration; set where one begins with --begin N\n";
   }
   if (view.departs()) {
     text += fmt::format("  then it did      {}\n", EntryText(view, view.departing()));
@@ -143,7 +143,8 @@ Result<Rank> RankOf(const VerbArguments& arguments, const graph::Graph& graph) {
   PRISM_RETURN_IF_ERROR(arguments.ReadInt("rank", 0, world - 1, &rank));
   if (rank < 0 || rank >= world) {
     return InvalidArgument(fmt::format(
-        "{} does not end in a rank of the job, below {}: give it with --rank R", path, world));
+        "the name {} does not end in a rank of the job (below {}); give the rank with --rank R",
+        path, world));
   }
   return Rank(static_cast<uint32_t>(rank));
 }
@@ -169,9 +170,9 @@ Status RefuseOverwriting(const std::string& path, const std::string& bytes) {
     return OkStatus();
   }
   PRISM_ASSIGN_OR_RETURN(const std::string there, ReadFile(path));
-  return there == bytes
-             ? OkStatus()
-             : InvalidArgument(fmt::format("-o: {} is there and would be overwritten", path));
+  return there == bytes ? OkStatus()
+                        : InvalidArgument(fmt::format(
+                              "-o: {} exists and would be overwritten; name another folder", path));
 }
 
 Status WriteDumps(const std::string& folder, const std::string& own, View* view) {
@@ -230,17 +231,19 @@ Verb FlightVerb() {
   verb.spec = {
       "flight",
       "GRAPH DUMP",
-      "a PyTorch flight recorder's dump beside what the graph expects",
-      "DUMP is what torch wrote of one rank: of a sandbox rank, or of a rank of the real job\n"
+      "compare a dump of PyTorch's flight recorder with the graph",
+      "DUMP is torch's dump of one rank, of a sandbox rank or of the real job\n"
       "(TORCH_FR_BUFFER_SIZE=2000, TORCH_NCCL_DEBUG_INFO_TEMP_FILE=PREFIX; at a time-out, or by\n"
-      "torch._C._distributed_c10d._dump_nccl_trace). The longest run of its calls that is the\n"
-      "graph's iteration over and over counts as what the rank did right.\n",
+      "torch._C._distributed_c10d._dump_nccl_trace). The longest run of calls that repeats the\n"
+      "graph's iteration counts as what the rank did right.\n",
       2,
       2,
-      {{"rank", "R", "the digits that the name of DUMP ends in", "whose dump it is"},
-       {"begin", "N", "the longest run", "the call of DUMP, from 0, that an iteration begins with"},
-       {"o", "FOLDER", "none", "also write what its peers' dumps would be, for torchfrtrace"},
-       {"ranks", "LIST", "up to 64 of the expected call", "which peers: numbers and ranges"}}};
+      {{"rank", "R", "the digits at the end of DUMP's name", "the rank that wrote the dump"},
+       {"begin", "N", "the longest run",
+        "number of the call in DUMP, from 0, that begins an iteration"},
+       {"o", "FOLDER", "none", "also write what the dumps of its peers would be, for torchfrtrace"},
+       {"ranks", "LIST", "up to 64 members of the expected call",
+        "peers to write: numbers and ranges"}}};
   verb.run = Run;
   return verb;
 }

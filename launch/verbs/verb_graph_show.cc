@@ -322,13 +322,13 @@ Verb GraphShowVerb() {
   Verb verb;
   verb.spec = {"graph show",
                "GRAPH",
-               "what a graph holds",
+               "what a graph contains",
                "",
                1,
                1,
-               {{"roles", "", "", "every role: ranks, ops, device memory"},
-                {"rank", "R", "none", "one rank: its role, communicators and peers"},
-                {"ops", "N", "none", "the first N ops of that rank (of rank 0 without --rank)"}}};
+               {{"roles", "", "", "list all roles: ranks, ops, device memory"},
+                {"rank", "R", "none", "show one rank: its role, communicators and peers"},
+                {"ops", "N", "none", "list the first N ops of that rank (rank 0 without --rank)"}}};
   verb.run = Run;
   return verb;
 }

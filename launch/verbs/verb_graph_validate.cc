@@ -76,7 +76,7 @@ Verb GraphValidateVerb() {
                "Exit codes: 0 valid, 4 faults found, 3 the file is absent or damaged.\n",
                1,
                1,
-               {{"max-faults", "N", "100", "faults listed; all are counted"}}};
+               {{"max-faults", "N", "100", "faults to list; all are counted"}}};
   verb.run = Run;
   return verb;
 }

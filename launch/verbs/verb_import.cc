@@ -140,7 +140,7 @@ Result<Settings> ReadSettings(const VerbArguments& arguments, const Format& form
         std::find(format.flags.begin(), format.flags.end(), flag) != format.flags.end();
     if (arguments.Has(flag) && !known) {
       return InvalidArgument(
-          fmt::format("--{} has no meaning for {}; leave it out", flag, format.name));
+          fmt::format("--{} does not apply to {}; leave it out", flag, format.name));
     }
   }
   Settings settings;
@@ -186,11 +186,11 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
                          FindFormat(Formats(), arguments.operands().front()));
   PRISM_ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOf(arguments, *format));
   if (files.size() > format->max_files) {
-    return InvalidArgument(fmt::format("{} is one file, got {}", format->name,
+    return InvalidArgument(fmt::format("{} takes one file, got {}", format->name,
                                        FormatCount(static_cast<int64_t>(files.size()))));
   }
   if (!arguments.Has("o")) {
-    return InvalidArgument("-o GRAPH is missing: the file to write");
+    return InvalidArgument("no output file; name one with -o GRAPH");
   }
   PRISM_RETURN_IF_ERROR(arguments.CheckOutput("o", files));
   const std::string out = arguments.Text("o");
@@ -216,27 +216,27 @@ Verb ImportVerb() {
   verb.spec = {
       "import",
       "FORMAT FILE...",
-      "make a graph of another tool's workload",
+      "make a graph from another tool's workload",
       "  goal    a GOAL schedule (LogGOPSim, ATLAHS), text or binary\n"
       "  chakra  Chakra execution traces, PREFIX.<rank>.et of every rank; PREFIX alone takes all;\n"
-      "          one trace with --target-gpus N: N ranks that do the same; .et.gz as well\n"
-      "  astra   an ASTRA-sim text workload, a layer a line\n"
-      "  simai   the same as SimAI's AICB writes it\n"
-      "  kineto  profiles of torch.profiler, one a rank, also packed by gzip: one step of each,\n"
+      "          one trace with --target-gpus N: N ranks that do the same; .et.gz works too\n"
+      "  astra   an ASTRA-sim text workload, one layer per line\n"
+      "  simai   the same, as SimAI's AICB writes it\n"
+      "  kineto  profiles of torch.profiler, one per rank, .json or .json.gz: one step of each,\n"
       "          with the measured times of kernels and host; --target-gpus N: a larger job of\n"
       "          ranks like them\n"
-      "What the file leaves open is counted and stands among the graph's assumptions. A file that\n"
-      "is damaged or cannot run is exit code 3 and leaves no graph. A schedule runs once where\n"
-      "prism replay repeats: --iterations 1 gives its time from start to end.\n",
+      "What the file leaves open is counted and listed among the graph's assumptions. A file that\n"
+      "is damaged or cannot run gives exit code 3 and no graph. A schedule runs once, but\n"
+      "prism replay repeats it: --iterations 1 gives its time from start to end.\n",
       2,
       kManyFiles,
       {{"o", "GRAPH", "needed", "the file to write"},
-       {"cluster", "PRESET|FILE", "h100-8x", "what messages and collectives cost"},
+       {"cluster", "PRESET|FILE", "h100-8x",
+        "cluster preset or file that messages and collectives are timed on"},
        {"groups", "FILE", "none", "ASTRA-sim's communicator groups, JSON (chakra)"},
        {"network", "FILE", "none",
-        "ASTRA-sim's network or SimAI's topology: size, rates and latency of each dimension, in "
-        "place "
-        "of the cluster's (chakra, astra, simai)"},
+        "ASTRA-sim's network or SimAI's topology: size, rates and latency of each dimension, "
+        "instead of the cluster's (chakra, astra, simai)"},
        {"target-gpus", "N", "as the files say",
         "ranks of the graph (chakra, astra, simai, kineto)"}}};
   verb.run = Run;

@@ -162,8 +162,8 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
   const Rank worst = replayer::WorstRank(loaded.graph);
   if (loaded.graph.role_of(worst).memory.device_bytes() == 0) {
     return BadFile(
-        fmt::format("{}: holds no memory of any rank, as graphs of other tools' traces "
-                    "do; record the job with prism-emulate",
+        fmt::format("{}: has no memory of any rank, like every imported graph; record the job with "
+                    "prism-emulate",
                     arguments.operands().front()));
   }
   int64_t rank = worst.value();
@@ -182,11 +182,10 @@ Verb MemVerb() {
   verb.spec = {
       "mem",
       "GRAPH",
-      "what fills the device of one rank at its peak",
+      "what fills the device memory of one rank at its peak",
       "source: recorded (this rank ran while recording), sandbox (it ran in the emulation),\n"
-      "role (as the recorded rank of its role, or predicted where none was recorded) or like (its\n"
-      "role communicates as it does, but was cut otherwise by a sharded optimizer: the peak has a\n"
-      "range).\n",
+      "role (as the recorded rank of its role, or predicted if none was recorded) or like (its\n"
+      "role communicates the same way, but its optimizer shards differ, so the peak is a range).\n",
       1,
       1,
       {{"rank", "R", "the worst", "global rank"}}};

@@ -62,9 +62,10 @@ Result<std::string> ListPresets(OutputFormat format) {
   }
   json.EndArray();
   text +=
-      "\nprism presets NAME prints one with the source of every number; prism presets "
-      "device-surface\nwhat the virtual device implements, prism presets warnings what warnings "
-      "mean.\n";
+      "\n"
+      "prism presets NAME prints one, with the source of every number; prism presets "
+      "device-surface\n"
+      "prints what the virtual device implements, and prism presets warnings what warnings mean.\n";
   return format == OutputFormat::kJson ? json_text + "\n" : text;
 }
 
@@ -79,8 +80,7 @@ Result<std::vector<SurfaceName>> ReadSurface() {
   const std::string path = LibraryFolder() + "/device-surface.txt";
   const Result<std::string> text = ReadFile(path);
   if (!text.ok()) {
-    return EnvironmentLacks(
-        fmt::format("{} is missing: the shim is not built; run ./run.sh, which builds it", path));
+    return EnvironmentLacks(fmt::format("{} is missing; run ./run.sh, which builds it", path));
   }
   std::vector<SurfaceName> names;
   std::istringstream lines(*text);
@@ -113,7 +113,7 @@ Result<std::string> DeviceSurface(OutputFormat format) {
     json.EndArray();
     return text + "\n";
   }
-  return text + fmt::format("{} names implemented, {} refuse by their name\n",
+  return text + fmt::format("{} names implemented, {} refused by name\n",
                             FormatCount(static_cast<int64_t>(implemented)),
                             FormatCount(static_cast<int64_t>(names.size() - implemented)));
 }
@@ -155,7 +155,7 @@ Result<std::string> ShowPreset(const std::string& name, OutputFormat format) {
     return text + "\n";
   }
   const std::string near = NearestName(name, known);
-  return InvalidArgument(fmt::format("unknown preset '{}'; {}presets: {}", name,
+  return InvalidArgument(fmt::format("unknown preset '{}'; {}choose one of {}", name,
                                      near.empty() ? "" : fmt::format("did you mean {}? ", near),
                                      fmt::join(known, ", ")));
 }
@@ -179,19 +179,20 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
 
 Verb PresetsVerb() {
   Verb verb;
-  verb.spec = {"presets",
-               "[NAME]",
-               "models and clusters that ship with Prism",
-               "NAME is a model, a cluster, a profile, or one of\n"
-               "  device-surface  every exported name of the CUDA and NCCL libraries, and whether "
-               "the virtual\n"
-               "                  device implements or refuses it\n"
-               "  warnings        the codes of warnings in summary.json, and what they mean\n"
-               "prism presets NAME > my.toml is a file of one's own to begin with: --model and\n"
-               "--cluster take it.\n",
-               0,
-               1,
-               {}};
+  verb.spec = {
+      "presets",
+      "[NAME]",
+      "list the models and clusters that come with Prism, or print one",
+      "NAME is a model, a cluster, a profile, or one of\n"
+      "  device-surface  every exported name of the CUDA and NCCL libraries, and whether the "
+      "virtual\n"
+      "                  device implements or refuses it\n"
+      "  warnings        the codes of warnings in summary.json, and what they mean\n"
+      "To make your own, start with prism presets NAME > my.toml and give my.toml to --model or\n"
+      "--cluster.\n",
+      0,
+      1,
+      {}};
   verb.run = Run;
   return verb;
 }

@@ -36,8 +36,9 @@ Status RefuseNumberOfEdit(const EditFile& file, const std::string& key, double v
                          VariedCluster(*file.edit.cluster, key, value));
   return varied == *file.edit.cluster
              ? OkStatus()
-             : InvalidArgument(fmt::format(
-                   "--vary: the edit states {} too, and kernels whose times follow from it", key));
+             : InvalidArgument(fmt::format("--vary: the edit sets {} too, and changes kernels "
+                                           "whose times depend on it; leave it out of one of them",
+                                           key));
 }
 
 // What is to be replayed, and what is asked about it. All references must outlive the request.
@@ -142,17 +143,19 @@ Status CheckMode(const ReplayMode& mode, const ReplayRequest& request) {
   }
   const bool flow = request.replay.network == replayer::NetworkModel::kFlow;
   if (flow && mode.flow == FlowNetwork::kRefused) {
-    return InvalidArgument(fmt::format("{} knows no --network flow", FlagText(mode.flag)));
+    return InvalidArgument(fmt::format(
+        "{} does not support --network flow; leave one of the two out", FlagText(mode.flag)));
   }
   return flow || mode.flow != FlowNetwork::kNeeded
              ? OkStatus()
-             : InvalidArgument(fmt::format("{} needs --network flow: else jobs do not meet",
-                                           FlagText(mode.flag)));
+             : InvalidArgument(
+                   fmt::format("{} needs --network flow, the only model in which jobs share links",
+                               FlagText(mode.flag)));
 }
 
 Result<std::string> RunMode(const ReplayRequest& request) {
   if (!request.Has("vary") && (request.Has("csv") || request.Has("svg"))) {
-    return InvalidArgument("--csv and --svg are of --vary KEY:FROM:TO:STEPS");
+    return InvalidArgument("--csv and --svg need --vary KEY:FROM:TO:STEPS");
   }
   for (const ReplayMode& mode : kModes) {
     if (request.Has(mode.flag)) {
@@ -193,7 +196,7 @@ Verb ReplayVerb() {
   static const std::string notes =
       std::string(
           "Without --perturb the numbers are those of the run that wrote the graph, and\n"
-          "--format json gives the bytes of its summary.json.\n"
+          "--format json prints its summary.json byte for byte.\n"
           "\n") +
       kEditFileHelp;
   Verb verb;
@@ -205,23 +208,22 @@ Verb ReplayVerb() {
       1,
       1,
       {{"kernels", "FILE", "none",
-        "CSV of measured kernels (kind, type, m, n, k, batch, seconds, source), which "
-        "count instead of the model; repeatable"},
+        "CSV of measured kernels (kind, type, m, n, k, batch, seconds, source) to use instead of "
+        "the model; repeatable"},
        {"samples", "N", "off",
-        "with jitter: p50, p90 and p99 of the iteration time over N seeds, which mpirun "
-        "spreads over its processes"},
+        "with jitter: p50, p90 and p99 of the iteration time over N seeds; mpirun spreads the "
+        "seeds over its processes"},
        {"job", "GRAPH[:FIRST_NODE]", "none",
-        "with --network flow: a further job on the same network, from that node on or "
-        "after the others; repeatable. Prints each job's iteration time alone and "
-        "together"},
+        "with --network flow: another job on the same network, from FIRST_NODE on or after the "
+        "others; repeatable; prints each job's iteration time alone and together"},
        {"gains", "", "off",
-        "the iteration time without compute, the host, communication, each family of "
-        "communicators, each perturbation"},
+        "instead: the iteration time without compute, host, communication, each kind of "
+        "communicator, each perturbation"},
        {"vary", "KEY:FROM:TO:STEPS", "none",
-        "repeat the replay with other values of one parameter of the graph's cluster; with "
-        "--edit FILE.toml of the edited job"},
-       {"csv", "FILE", "none", "what --vary prints"},
-       {"svg", "FILE", "none", "the iteration time over what is varied"}}};
+        "instead: the iteration time over values of one parameter of the graph's cluster, for the "
+        "job or, with --edit FILE.toml, the edited job"},
+       {"csv", "FILE", "none", "write what --vary prints as CSV"},
+       {"svg", "FILE", "none", "with --vary: plot the iteration time"}}};
   for (const auto& more : {ReplayVerbOptions(), ExplanationOptions()}) {
     verb.spec.options.insert(verb.spec.options.end(), more.begin(), more.end());
   }

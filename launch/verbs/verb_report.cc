@@ -60,11 +60,11 @@ Result<FinishedRun> LoadRun(const std::string& path) {
     const fs::path folder(path);
     if (fs::exists(folder / "FAILED", ignored)) {
       return BadFile(
-          fmt::format("{}: this run failed, see {}", path, (folder / "FAILED").string()));
+          fmt::format("{}: this run failed; see {}", path, (folder / "FAILED").string()));
     }
     if (!fs::exists(folder / "config.toml", ignored)) {
-      return BadFile(fmt::format(
-          "{}: no output folder of prism-emulate, which would hold a config.toml", path));
+      return BadFile(
+          fmt::format("{}: not an output folder of prism-emulate (it has no config.toml)", path));
     }
     PRISM_ASSIGN_OR_RETURN(run.options, ReadRunOptions((folder / "config.toml").string()));
     graph = (folder / "graph.prism").string();
@@ -84,7 +84,7 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
   std::string edit_file;
   PRISM_RETURN_IF_ERROR(ReadReplayArguments(arguments, &run.options, &edit_file));
   if (!edit_file.empty()) {
-    return InvalidArgument("--edit FILE.toml compares two replays; give it to prism replay");
+    return InvalidArgument("--edit FILE.toml compares two replays; use prism replay for that");
   }
   PRISM_ASSIGN_OR_RETURN(
       const replayer::ReplayOptions replay,
@@ -106,20 +106,21 @@ Verb ReportVerb() {
   verb.spec = {
       "report",
       "RUN|GRAPH",
-      "the summary of a finished run, and why it takes as long as it does",
-      "RUN is the output folder of prism-emulate; its perturbations, network and iterations are\n"
-      "those of the run, unless given here. --edit takes perturbations alone here; FILE.toml is "
-      "for\n"
-      "prism replay, which compares two jobs.\n"
-      "The numbers are those of its graph: what a program did beside it is not in them, though in\n"
-      "the warnings.\n",
+      "summarise a finished run, and explain why it takes as long as it does",
+      "RUN is the output folder of prism-emulate; perturbations, network and iterations are those "
+      "of\n"
+      "the run unless given here. --edit takes only perturbations here; FILE.toml is for prism\n"
+      "replay, which compares two jobs.\n"
+      "The numbers are those of the run's graph: where a program departed from it, only the "
+      "warnings\n"
+      "say so.\n",
       1,
       1,
       ExplanationOptions()};
-  verb.spec.options.push_back({"html", "FILE", "none",
-                               "also write one page with what each stage does over the iteration, "
-                               "memory by role, how ranks "
-                               "differ, communicators and all that was assumed"});
+  verb.spec.options.push_back(
+      {"html", "FILE", "none",
+       "also write one page: what each stage does over the iteration, memory by role, differences "
+       "between ranks, communicators and all assumptions"});
   for (const VerbOption& option : ReplayVerbOptions()) {
     verb.spec.options.push_back(option);
   }

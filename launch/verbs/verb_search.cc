@@ -77,7 +77,7 @@ Result<VerbOutput> RunSweep(const VerbArguments& arguments,
                     ? SweepJson(evaluator, options, variation, points)
                     : SweepText(evaluator, options, variation, points);
   if (std::ranges::none_of(points, [](const SweepPoint& point) { return HasPlan(point.result); })) {
-    output.gate = GateNotMet("no plan is left at any of the values");
+    output.gate = GateNotMet("no plan is left at any value of --vary");
   }
   return output;
 }
@@ -88,14 +88,14 @@ Result<VerbOutput> RunSizes(const VerbArguments& arguments,
                             MpiSession& session) {
   for (const char* flag : {"vary", "csv", "svg", "plan", "graph"}) {
     if (arguments.Has(flag)) {
-      return InvalidArgument(fmt::format("--{} takes one --model", flag));
+      return InvalidArgument(fmt::format("--{} works with one --model only; name one model", flag));
     }
   }
   std::set<std::string> names;
   for (const PlanEvaluator& evaluator : evaluators) {
     const std::string& name = evaluator.problem().model.name;
     if (!names.insert(name).second) {
-      return InvalidArgument(fmt::format("--model: two of the models are called {}", name));
+      return InvalidArgument(fmt::format("--model: two models are called {}; rename one", name));
     }
   }
   PRISM_ASSIGN_OR_RETURN(const std::vector<SizedModel> models,
@@ -116,16 +116,17 @@ Result<VerbOutput> RunJobs(const VerbArguments& arguments, SearchOptions options
        {"model", "vary", "csv", "svg", "plan", "graph", "tokens", "tokens-per-parameter",
         "deadline", "budget", "gpu-hours", "global-batch-size", "seq-len", "top", "exhaustive"}) {
     if (arguments.Has(flag)) {
-      return InvalidArgument(fmt::format("--jobs states its jobs itself; leave --{} out", flag));
+      return InvalidArgument(fmt::format(
+          "--{} does not apply with --jobs, whose file describes the jobs; leave it out", flag));
     }
   }
   if (options.choices.gpus.size() != 1) {
-    return InvalidArgument("--jobs needs --gpus N: what the jobs share");
+    return InvalidArgument("--jobs needs --gpus N, the number of GPUs that the jobs share");
   }
   if (!arguments.Has("objective")) {
     options.objective = Objective::kCost;
   } else if (options.objective == Objective::kEnergy) {
-    return InvalidArgument("--jobs: what is made small is time (the makespan) or cost");
+    return InvalidArgument("--jobs: --objective must be time (the makespan) or cost");
   }
   PRISM_ASSIGN_OR_RETURN(const SearchProblem site, ReadSite(arguments));
   PRISM_RETURN_IF_ERROR(CheckSite(site, options));
@@ -141,7 +142,7 @@ Result<VerbOutput> RunJobs(const VerbArguments& arguments, SearchOptions options
   output.text = arguments.format() == OutputFormat::kJson ? JobsJson(answer, options)
                                                           : JobsText(answer, options);
   if (answer.schedule.late_days > 0) {
-    output.gate = GateNotMet(fmt::format("the deadlines cannot be held{}",
+    output.gate = GateNotMet(fmt::format("the deadlines cannot be met{}",
                                          answer.schedule.proven ? "" : ", as far as was tried"));
   }
   return output;
@@ -153,13 +154,12 @@ Status CheckGraph(const VerbArguments& arguments, const SearchOptions& options) 
     return OkStatus();
   }
   if (arguments.Has("vary")) {
-    return InvalidArgument("--graph is of one cluster; leave --vary out");
+    return InvalidArgument("--graph writes one plan on one cluster; leave --vary out");
   }
   return options.given.size() == 1
              ? OkStatus()
              : InvalidArgument(fmt::format(
-                   "--graph writes one plan, and {} stated; state the one with "
-                   "--plan tp=8,pp=4,...",
+                   "--graph writes one plan, but {} given; give exactly one --plan tp=8,pp=4,...",
                    options.given.empty() ? "none is" : FormatCount(options.given.size()) + " are"));
 }
 
@@ -216,59 +216,59 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
 
 std::vector<VerbOption> SearchFlags() {
   static const std::string frameworks =
-      fmt::format("whose kernels, schedules and host costs: {}", fmt::join(FrameworkNames(), ", "));
+      fmt::format("framework whose kernels, schedules and host costs apply: {}",
+                  fmt::join(FrameworkNames(), ", "));
   static const std::string precisions =
-      fmt::format("of matrix products: {}", fmt::join(PrecisionNames(), ", "));
+      fmt::format("precision of matrix products: {}", fmt::join(PrecisionNames(), ", "));
   return {
       {"model", "PRESET|FILE,...", "gpt3-175b",
-       "what is trained; of several, which is the largest that can be"},
-      {"cluster", "PRESET|FILE", "h100-8x", "where; prices and power are those of its [costs]"},
+       "model to train; of several, find the largest that can be trained"},
+      {"cluster", "PRESET|FILE", "h100-8x",
+       "cluster to train on; its [costs] give prices and power"},
       {"framework", "NAME", "megatron-core", frameworks.c_str()},
       {"precision", "NAME", "the framework's", precisions.c_str()},
       {"gpus", "N,...", "any", "numbers of GPUs"},
-      {"budget", "USD", "none", "plans that cost more are out"},
-      {"gpu-hours", "H", "none", "plans that take more are out"},
-      {"deadline", "DAYS", "none", "plans that take longer are out"},
-      {"tokens", "N", "3e11", "to train on"},
+      {"budget", "USD", "none", "rule out plans that cost more"},
+      {"gpu-hours", "H", "none", "rule out plans that take more GPU-hours"},
+      {"deadline", "DAYS", "none", "rule out plans that take longer"},
+      {"tokens", "N", "3e11", "tokens to train on"},
       {"tokens-per-parameter", "R", "none",
-       "instead: as many times the model's parameters; about 20 is compute-optimal"},
-      {"objective", "time|cost|energy", "cost with --deadline, else time", "what is made small"},
-      {"price", "USD", "the cluster's", "of one GPU-hour"},
+       "instead of --tokens: R times the model's parameters; about 20 is compute-optimal"},
+      {"objective", "time|cost|energy", "cost with --deadline, else time", "what to minimise"},
+      {"price", "USD", "the cluster's", "price of one GPU-hour"},
       {"global-batch-size", "N", "the model's", "sequences"},
       {"seq-len", "N", "the model's", "tokens"},
-      {"max-gpus", "N", "4096", "where the number of GPUs is open, without --gpus"},
-      {"tp", "N,...", "any", "tensor parallel degrees"},
-      {"cp", "N,...", "any", "context parallel degrees"},
+      {"max-gpus", "N", "4096", "most GPUs to try, without --gpus"},
+      {"tp", "N,...", "any", "tensor-parallel sizes"},
+      {"cp", "N,...", "any", "context-parallel sizes"},
       {"pp", "N,...", "any", "pipeline stages"},
-      {"dp", "N,...", "any", "data parallel degrees"},
-      {"ep", "N,...", "any", "expert parallel degrees"},
-      {"vpp", "N,...", "any", "model chunks of a stage"},
+      {"dp", "N,...", "any", "data-parallel sizes"},
+      {"ep", "N,...", "any", "expert-parallel sizes"},
+      {"vpp", "N,...", "any", "model chunks per stage (interleaving)"},
       {"micro-batch-size", "N,...", "any", "sequences"},
       {"recompute", "NAME", "any", "none, selective, full or any"},
-      {"zero", "N,...", "any", "stages 0 to 3 of optimizer sharding"},
+      {"zero", "N,...", "any", "ZeRO stages, 0 to 3"},
       {"sequence-parallel", "on|off|any", "any",
-       "activations divided among tp between its regions"},
+       "sequence parallelism along with tensor parallelism"},
       {"offload", "NAME", "none",
-       "to host memory, as the cluster's [host_memory] states it: optimizer (states), activations "
-       "(of layers), all (both), none, or any, which tries each"},
+       "offload to host memory (the cluster's [host_memory]): optimizer (its states), activations "
+       "(of layers), all (both), none, or any (try each)"},
       {"plan", "tp=8,pp=35,...", "none",
-       "a plan that is evaluated besides, whatever it is worth: tp, cp, pp, dp, ep, vpp, mb, "
-       "recompute, zero, sp, offload; a degree that is left out is 1, zero 0, the rest none and "
-       "off; "
-       "repeatable"},
+       "also evaluate this plan, however it ranks: tp, cp, pp, dp, ep, vpp, mb, recompute, zero, "
+       "sp, offload; sizes default to 1, zero to 0, the rest to none and off; repeatable"},
       {"graph", "FILE", "none",
-       "the execution graph of the one --plan, for prism replay, export, diff and mem"},
+       "write the execution graph of the --plan, for prism replay, export, diff and mem"},
       {"vary", "KEY:FROM:TO:STEPS", "none",
-       "repeat the search with other values of one number of the cluster: a parameter, "
-       "gpu.memory_bytes, costs.KEY or host_memory.KEY"},
+       "repeat the search over values of one number of the cluster: a parameter, gpu.memory_bytes, "
+       "costs.KEY or host_memory.KEY"},
       {"jobs", "FILE", "none",
-       "several jobs with deadlines that share --gpus N: who gets how many, and when, so that all "
-       "deadlines hold at the least cost or, with --objective time, the least makespan"},
-      {"top", "N", "10", "plans that the answer names"},
-      {"exhaustive", "", "off", "evaluate and name every plan that fits"},
-      {"threads", "N", "all; one under mpirun", "of each process"},
-      {"csv", "FILE", "none", "the plans of the answer"},
-      {"svg", "FILE", "none", "the same as a plot of price over days, or over what is varied"},
+       "plan several jobs that share --gpus N: which job gets how many GPUs when, so that all "
+       "deadlines are met at the least cost or, with --objective time, the least makespan"},
+      {"top", "N", "10", "plans to list"},
+      {"exhaustive", "", "off", "evaluate and list every plan that fits"},
+      {"threads", "N", "all; one under mpirun", "threads per process"},
+      {"csv", "FILE", "none", "write the listed plans"},
+      {"svg", "FILE", "none", "plot them: price over days, or over the values of --vary"},
   };
 }
 
@@ -279,25 +279,26 @@ Verb SearchVerb() {
   verb.spec = {
       "search",
       "",
-      "the best plans to train a model on a cluster",
-      "One of --gpus, --budget, --gpu-hours and --deadline is needed; prism presets lists models "
-      "and\n"
-      "clusters. mpirun -n N prism search ... spreads the plans; the answer is the same for any "
-      "N.\n"
+      "find the best plans to train a model on a cluster",
+      "At least one of --gpus, --budget, --gpu-hours and --deadline is needed; prism presets "
+      "lists\n"
+      "models and clusters. mpirun -n N prism search ... spreads the work; the answer is the same\n"
+      "for any N.\n"
       "\n"
       "  prism search --gpus 1024\n"
       "  prism search --model llama3-70b --cluster h200-8x --deadline 30 --tokens 1e12 --top 3\n"
       "  prism search --model gpt3-13b --gpus 64 --tp 8 --cp 1 --offload any\n"
       "\n"
-      "FILE of --jobs holds a table a job:\n"
+      "The FILE of --jobs has one table per job:\n"
       "  [[job]]\n"
       "  model = \"gpt3-13b\"        a preset or file\n"
       "  tokens = 3e11             or tokens_per_parameter = 20\n"
       "  deadline_days = 30\n"
-      "  name, global_batch_size, gpus = \"64,128\" may be left out\n"
+      "name, global_batch_size and gpus = \"64,128\" are optional.\n"
       "\n"
-      "The exit code is 4 where no plan is left that fits and keeps budget and deadline, or where\n"
-      "the deadlines of --jobs cannot be held.\n",
+      "The exit code is 4 if no plan fits and keeps budget and deadline, or if the deadlines of "
+      "--jobs\n"
+      "cannot be met.\n",
       0,
       0,
       SearchFlags()};

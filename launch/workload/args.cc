@@ -108,22 +108,20 @@ Status Divides(std::string_view what, int64_t total, std::string_view by, int64_
     return OkStatus();
   }
   return InvalidArgument(
-      fmt::format("{} {} is not a positive multiple of {} {}: choose sizes that "
-                  "divide",
-                  what, total, by, divisor));
+      fmt::format("{} {} is not a positive multiple of {} {}; choose sizes that divide", what,
+                  total, by, divisor));
 }
 
 Status CheckLayout(const graph::JobSpec& job) {
   const graph::ParallelSizes& sizes = job.parallel;
   if (sizes.tp < 1 || sizes.cp < 1 || sizes.dp < 1 || sizes.pp < 1 || sizes.vpp < 1) {
-    return InvalidArgument("tp, cp, dp, pp and vpp have to be at least 1");
+    return InvalidArgument("tp, cp, dp, pp and vpp must be at least 1");
   }
   if (sizes.vpp > 1 && sizes.pp < 2) {
-    return InvalidArgument("vpp > 1 needs pp > 1: an interleaved schedule has no single stage");
+    return InvalidArgument("vpp > 1 needs pp > 1");
   }
   if (job.zero_stage < 0 || job.zero_stage > 3) {
-    return InvalidArgument(
-        fmt::format("zero {}: the built-in workload has stages 0 to 3", job.zero_stage));
+    return InvalidArgument(fmt::format("zero {}: must be from 0 to 3", job.zero_stage));
   }
   return OkStatus();
 }
@@ -135,30 +133,32 @@ Status CheckExperts(const graph::JobSpec& job) {
   if (moe.experts == 0) {
     return sizes.ep == 1 && sizes.etp == 1
                ? OkStatus()
-               : InvalidArgument(fmt::format("ep {} and etp {}: the model has no experts, use 1",
+               : InvalidArgument(fmt::format("ep {} and etp {}: the model has no experts; use 1",
                                              sizes.ep, sizes.etp));
   }
   if (job.model.block != graph::BlockKind::kLlama || moe.biased) {
-    return InvalidArgument("experts have to be those of a llama block, without biases");
+    return InvalidArgument("experts must be those of a llama block, without biases");
   }
   if (moe.shared_expert_ffn % sizes.tp != 0) {
     return Divides("shared-expert-ffn", moe.shared_expert_ffn, "tp", sizes.tp);
   }
   if (sizes.cp > 1) {
-    return InvalidArgument(fmt::format("cp {}: no experts beside context parallelism", sizes.cp));
+    return InvalidArgument(
+        fmt::format("cp {}: experts cannot be combined with context parallelism", sizes.cp));
   }
   if (job.zero_stage == 3) {
-    return InvalidArgument("zero 3: no experts beside sharded parameters");
+    return InvalidArgument("zero 3: experts cannot be combined with sharded parameters");
   }
   if (sizes.etp != sizes.tp) {
     return InvalidArgument(
         fmt::format("etp {}: experts are divided over tp {}", sizes.etp, sizes.tp));
   }
   if (sizes.tp > 1 && !job.sequence_parallel) {
-    return InvalidArgument("experts beside tensor parallelism need sequence parallelism");
+    return InvalidArgument("experts with tensor parallelism need sequence parallelism");
   }
   if (moe.topk < 1 || moe.topk > moe.experts) {
-    return InvalidArgument(fmt::format("topk {} of {} experts", moe.topk, moe.experts));
+    return InvalidArgument(
+        fmt::format("topk {} is more than the {} experts, or below 1", moe.topk, moe.experts));
   }
   PRISM_RETURN_IF_ERROR(Divides("experts", moe.experts, "ep", sizes.ep));
   PRISM_RETURN_IF_ERROR(Divides("dp", sizes.dp, "ep", sizes.ep));
@@ -262,7 +262,7 @@ Status ReadRankFromEnvironment(WorkloadConfig* config) {
   int64_t world = 0;
   if (rank_text == nullptr || world_text == nullptr || !ParseNumber(rank_text, &rank) ||
       !ParseNumber(world_text, &world)) {
-    return InvalidArgument("RANK and WORLD_SIZE have to be set to numbers");
+    return InvalidArgument("RANK and WORLD_SIZE must be set to numbers");
   }
   if (world != config->job.parallel.world_size()) {
     return InvalidArgument(fmt::format("WORLD_SIZE is {} but the layout has {} ranks", world,

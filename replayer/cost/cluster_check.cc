@@ -25,8 +25,9 @@ Status RefuseUncosted(const graph::LoadedGraph& loaded) {
   const std::vector<std::string> faults = CheckParameters(loaded.graph.cluster.parameters);
   return faults.empty()
              ? OkStatus()
-             : BadFile(fmt::format("{}: its cluster cannot be costed: {}; record the job again",
-                                   loaded.path, faults.front()));
+             : BadFile(fmt::format(
+                   "{}: times cannot be computed for its cluster: {}; record the job again",
+                   loaded.path, faults.front()));
 }
 
 }  // namespace prism::replayer

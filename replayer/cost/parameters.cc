@@ -171,7 +171,7 @@ Range RangeOf(const ParameterKey& known) {
 
 std::string FaultOf(const ParameterKey& known, const graph::Parameter& given) {
   if (given.unit != known.unit) {
-    return fmt::format("parameter {} is in '{}' instead of '{}'", given.key, given.unit,
+    return fmt::format("parameter {} has the unit '{}'; it must be '{}'", given.key, given.unit,
                        known.unit);
   }
   const bool zero = given.value == 0 &&
@@ -180,8 +180,8 @@ std::string FaultOf(const ParameterKey& known, const graph::Parameter& given) {
   if (zero || (given.value >= range.lowest && given.value <= range.highest)) {
     return {};
   }
-  const std::string possible = known.unit == "1" ? fmt::format("is possible ({})", known.meaning)
-                                                 : fmt::format("{} is possible", known.unit);
+  const std::string possible = known.unit == "1" ? fmt::format("is allowed ({})", known.meaning)
+                                                 : fmt::format("{} is allowed", known.unit);
   return fmt::format("parameter {} is {}; from {} to {} {}", given.key, given.value, range.lowest,
                      range.highest, possible);
 }

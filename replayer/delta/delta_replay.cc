@@ -79,11 +79,11 @@ Result<std::unique_ptr<DeltaReplay>> DeltaReplay::Record(const graph::Graph& gra
                                                          const ReplayOptions& options,
                                                          const DeltaSettings& settings) {
   if (!options.traced.empty()) {
-    return InvalidArgument("timelines of ranks are not part of a replay after an edit");
+    return InvalidArgument("a replay after an edit has no timelines of ranks");
   }
   if (options.network != NetworkModel::kAnalytic) {
     return InvalidArgument(
-        "a replay after an edit knows no flows that share a network; use the analytic model");
+        "a replay after an edit does not support the flow network; use the analytic one");
   }
   PRISM_ASSIGN_OR_RETURN(ReplayResult result, Replay(graph, options));
   const ComputeCost compute(graph.cluster);

@@ -34,7 +34,7 @@ Status CheckDurations(const Edit& edit) {
         program.durations.begin(), program.durations.end(), 0.0,
         [](double ns, const OpDuration& op) { return ns + static_cast<double>(op.duration_ns); });
     if (sum > static_cast<double>(graph::kMaxProgramNs)) {
-      return BadFile("kernels of a program take more than 11 days");
+      return BadFile("the kernels of a program would take more than 11 days");
     }
   }
   return OkStatus();
@@ -195,13 +195,13 @@ Status EditBuilder::ChangeKernels(const KernelChange& change) {
   }
   const bool fuse = change.kind == KernelChange::Kind::kFuse;
   if (!any) {
-    return BadFile(fmt::format("no {} of these ranks fits '{}'", fuse ? "run of kernels" : "kernel",
-                               change.pattern));
+    return BadFile(fmt::format("no {} of these ranks matches '{}'",
+                               fuse ? "run of kernels" : "kernel", change.pattern));
   }
   if (fuse) {
     assumptions_.push_back(
-        fmt::format("fused runs of '{}' take as long as their longest kernel; the host issues "
-                    "what it issued",
+        fmt::format("fused runs of '{}' take as long as their longest kernel; the host issues as "
+                    "many ops as before",
                     change.pattern));
   }
   return OkStatus();
@@ -229,8 +229,8 @@ Status EditBuilder::ChangePrecision(graph::DataType type) {
     }
   }
   assumptions_.emplace_back(
-      "of another precision are the matrix products alone: no kernel casts, activations and "
-      "transfers keep their size");
+      "only matrix products change precision: no kernel casts, and activations and transfers keep "
+      "their size");
   return OkStatus();
 }
 

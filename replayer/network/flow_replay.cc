@@ -24,8 +24,8 @@ class FlowReplay {
     for (uint32_t i = 0; i < jobs.size(); ++i) {
       const NetworkJob& job = jobs[i];
       if (job.first_node > graph::kMaxRanks) {
-        return InvalidArgument(fmt::format("job {} begins at node {}; up to {} are possible", i,
-                                           job.first_node, graph::kMaxRanks));
+        return InvalidArgument(fmt::format("job {} begins at node {}; the highest possible is {}",
+                                           i, job.first_node, graph::kMaxRanks));
       }
       PRISM_ASSIGN_OR_RETURN(Engine engine, Engine::Create(*job.graph, job.options, {}));
       engines_.push_back(std::make_unique<Engine>(std::move(engine)));

@@ -37,8 +37,8 @@ Result<std::vector<LinkId>> LinksNamed(const Topology& topology, const std::stri
   }
   if (found.empty()) {
     return InvalidArgument(fmt::format(
-        "fail:{}: the network has no such link or switch; switches are {} to {}, NICs {} to {}, a "
-        "link is NAME-NAME",
+        "fail:{}: the network has no such link or switch; its switches are {} to {}, its NICs {} "
+        "to {}, and a link is NAME-NAME",
         name, topology.NameOf(topology.port_count()), topology.NameOf(topology.vertex_count() - 1),
         topology.NameOf(0), topology.NameOf(topology.port_count() - 1)));
   }

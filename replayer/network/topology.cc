@@ -301,18 +301,18 @@ std::string NetworkFault(const NetworkSpec& spec) {
                           {"nodes_per_cluster", spec.nodes_per_cluster, 0, kMaxNodes},
                           {"connections", spec.connections, 1, 64}}) {
     if (count.value < count.lowest || count.value > count.highest) {
-      return fmt::format("network: {} is {}; from {} to {} is possible", count.name, count.value,
+      return fmt::format("network: {} is {}; it must be from {} to {}", count.name, count.value,
                          count.lowest, count.highest);
     }
   }
   for (const double rate : {spec.uplink_bytes_per_s, spec.cluster_bytes_per_s}) {
     if (rate != 0 && !(rate >= kMinRate && rate <= kMaxRate)) {
-      return fmt::format("network: a bandwidth is {}; from {} to {} byte/s is possible", rate,
+      return fmt::format("network: a bandwidth is {}; it must be from {} to {} byte/s", rate,
                          kMinRate, kMaxRate);
     }
   }
   if (!(spec.cluster_ns >= 0 && spec.cluster_ns <= kMaxLatencyNs)) {
-    return fmt::format("network: cluster_ns is {}; from 0 to {} is possible", spec.cluster_ns,
+    return fmt::format("network: cluster_ns is {}; it must be from 0 to {}", spec.cluster_ns,
                        kMaxLatencyNs);
   }
   const bool some = spec.torus[0] > 0 || spec.torus[1] > 0 || spec.torus[2] > 0;
@@ -322,7 +322,7 @@ std::string NetworkFault(const NetworkSpec& spec) {
   }
   const bool torus_routing = spec.routing == graph::FabricRouting::kDimensionOrder;
   if (torus_routing && spec.kind != FabricKind::kTorus) {
-    return "network: dimension order is for a torus";
+    return "network: dimension order needs a torus";
   }
   return {};
 }
@@ -332,7 +332,7 @@ std::string NetworkFault(const NetworkSpec& spec, const FabricSize& size) {
     return fault;
   }
   if (size.nodes < 1 || size.nodes > graph::kMaxRanks) {
-    return fmt::format("network: it would join {} nodes; from 1 to {} are possible", size.nodes,
+    return fmt::format("network: it would join {} nodes; 1 to {} are possible", size.nodes,
                        graph::kMaxRanks);
   }
   const int32_t nodes =
@@ -351,8 +351,7 @@ std::string NetworkFault(const NetworkSpec& spec, const FabricSize& size) {
       spec.planes * (clusters * one.cables + gateways * one.top + gateways * (gateways - 1) / 2);
   if (vertices > kMaxVertices || cables > kMaxCables) {
     return fmt::format(
-        "network: it would have {} NICs and switches and {} cables; {} and {} are "
-        "possible",
+        "network: it would have {} NICs and switches and {} cables; at most {} and {} are possible",
         vertices, cables, kMaxVertices, kMaxCables);
   }
   return {};

@@ -122,7 +122,7 @@ std::vector<Bottleneck> FindBottlenecks(const graph::Graph& graph,
     const auto [role, share] = WorstRole(graph, result, &RankTimes::idle_ns);
     found.push_back(
         {breakdown.idle,
-         fmt::format("idle, no kernel issued or other ranks late; most on {} ({:.1f} %)", role,
+         fmt::format("idle (no kernel issued, or other ranks late); most on {} ({:.1f} %)", role,
                      100 * share)});
   }
   std::stable_sort(found.begin(), found.end(),

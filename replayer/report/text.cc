@@ -100,7 +100,7 @@ std::string RateLines(const Summary& summary) {
 std::string MemoryLines(const Summary& summary) {
   const PeakMemory& peak = summary.peak_memory;
   if (!peak.is_known()) {
-    return "  peak memory       unknown: the graph holds none\n";
+    return "  peak memory       unknown (the graph has no memory)\n";
   }
   std::string text = fmt::format(
       "  peak memory       rank {}: {:.2f} GiB on the device ({:.2f} allocated, {:.2f} "

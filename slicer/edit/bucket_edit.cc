@@ -231,9 +231,9 @@ Status EditBuckets(const BucketEdit& edit, EditedGraph* edited) {
     RoleBuckets buckets(picker, edit, graph.roles[role].program);
     Program program = buckets.Rewrite(role);
     if (buckets.too_many()) {
-      return InvalidArgument(
-          fmt::format("buckets of '{}': more than {} collectives in role '{}'; larger parts",
-                      edit.of.communicator, kMaxCollectives, graph.roles[role].name));
+      return InvalidArgument(fmt::format(
+          "buckets of '{}': this makes more than {} collectives in role '{}'; use larger parts",
+          edit.of.communicator, kMaxCollectives, graph.roles[role].name));
     }
     before += buckets.before();
     after += buckets.after();
@@ -242,14 +242,17 @@ Status EditBuckets(const BucketEdit& edit, EditedGraph* edited) {
   if (before == after && edit.bytes == 0) {
     return InvalidArgument(fmt::format(
         "no collectives of '{}' can be {}", edit.of.communicator,
-        edit.split > 0 ? "split" : "merged: others, or waits for their results, lie between them"));
+        edit.split > 0 ? "split"
+                       : "merged, because others, or waits for their results, lie between them"));
   }
-  edited->assumptions.push_back(fmt::format(
-      "buckets of '{}': {} collectives (of all roles' programs) became {}; a merged one is issued "
-      "where its last part was, a split one where it was as a whole; copies into buckets stay",
-      edit.of.communicator, before, after));
+  edited->assumptions.push_back(
+      fmt::format("buckets of '{}': {} collectives (in the programs of all roles) became {}; a "
+                  "merged one is issued where its last part was, the parts of a split one where it "
+                  "was; copies into buckets are unchanged",
+                  edit.of.communicator, before, after));
   edited->memory.push_back(
-      fmt::format("buckets of '{}': not known, the graph does not say which buffers a bucket has",
+      fmt::format("buckets of '{}': memory not known, because the graph does not say which buffers "
+                  "a bucket has",
                   edit.of.communicator));
   return OkStatus();
 }

@@ -41,7 +41,7 @@ Result<CollectivePicker> CollectivePicker::Create(const graph::Graph& graph,
     }
   }
   return InvalidArgument(
-      choice.kind ? fmt::format("no collective on communicator '{}' is of kind {}",
+      choice.kind ? fmt::format("communicator '{}' has no collective of kind {}",
                                 choice.communicator, graph::CollectiveKindName(*choice.kind))
                   : fmt::format("communicator '{}' has no collectives", choice.communicator));
 }

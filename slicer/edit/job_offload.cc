@@ -122,8 +122,8 @@ Status OffloadJob(const JobOffload& offload, graph::JobProgram* job) {
   const bool activations = graph::OffloadsActivations(offload.what);
   if (activations && job->style.schedule == graph::Schedule::kZeroBubble) {
     return InvalidArgument(
-        "offload of activations is not described for schedules whose weight gradients need them "
-        "once more");
+        "offload of activations is not supported for schedules that compute weight gradients "
+        "later");
   }
   if (graph::OffloadsOptimizer(offload.what)) {
     for (graph::Program& block : job->blocks) {

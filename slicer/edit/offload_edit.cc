@@ -63,9 +63,9 @@ Status OffloadOptimizer(const OffloadEdit& edit, EditedGraph* edited) {
   }
   if (most == 0) {
     return InvalidArgument(
-        "no optimizer states to offload are recognised: known are those of fused Adam, AdamW, SGD "
-        "with momentum and Adagrad, and of Adam by lists of tensors (foreach), where the graph "
-        "knows their tensors or grids");
+        "no optimizer states to offload were recognised; supported are fused Adam, AdamW, SGD with "
+        "momentum and Adagrad, and Adam over lists of tensors (foreach), if the graph has their "
+        "tensors or grids");
   }
   edited->assumptions.push_back(StatesRule(edit.prefetch));
   edited->memory.push_back(std::move(memory));
@@ -88,7 +88,7 @@ Status OffloadActivations(const OffloadEdit& edit, EditedGraph* edited) {
         edit.layer_bytes > 0 ? edit.layer_bytes : ActivationBytes(role.memory) / alive;
     if (bytes == 0) {
       return InvalidArgument(
-          "offload of activations: the graph does not say how large they are: bytes = N, of a "
+          "offload of activations: the graph does not say how large they are; add bytes = N, per "
           "layer and micro-batch");
     }
     const int64_t left = std::min(alive, edit.prefetch + 2);
@@ -96,8 +96,8 @@ Status OffloadActivations(const OffloadEdit& edit, EditedGraph* edited) {
       most = (alive - left) * bytes;
       layer = bytes;
       memory = fmt::format(
-          "offload of activations: of {} layers and micro-batches that wait at once on a rank of "
-          "role '{}', {} stay on the device: {} instead of {}",
+          "offload of activations: of {} layers and micro-batches kept at once on a rank of role "
+          "'{}', {} stay on the device: {} instead of {}",
           alive, role.name, left, FormatBytes(left * bytes), FormatBytes(alive * bytes));
     }
     std::fill(layers.bytes.begin(), layers.bytes.end(), bytes);
@@ -107,7 +107,7 @@ Status OffloadActivations(const OffloadEdit& edit, EditedGraph* edited) {
   if (memory.empty()) {
     return InvalidArgument(
         "offload of activations needs a program that marks its layers in forward and backward "
-        "passes; this one does not");
+        "passes, which this one does not");
   }
   const std::string what = fmt::format("{} of a layer and micro-batch {}", FormatBytes(layer),
                                        edit.layer_bytes > 0 ? fmt::format("({})", edit.layer_source)

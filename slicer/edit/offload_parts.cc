@@ -15,8 +15,8 @@ namespace {
 constexpr uint32_t kNone = graph::kNoDep;
 
 constexpr const char* kCopiesAssumed =
-    "copies run on two streams of their own, one a direction, out of pinned memory at the "
-    "cluster's gpu.copy_bytes_per_s";
+    "copies run on two separate streams, one per direction, from pinned memory at the cluster's "
+    "gpu.copy_bytes_per_s";
 
 class RewriterCopies : public CopyWriter {
  public:
@@ -101,14 +101,14 @@ OffloadParts ActivationParts(const std::vector<LayerSpan>& spans, int64_t bytes)
 
 std::string StatesRule(int64_t prefetch) {
   return fmt::format(
-      "offload of optimizer states: each piece comes in front of its update, {} ahead, and leaves "
-      "behind it; {}",
+      "offload of optimizer states: each piece is copied in before its update, {} ahead, and "
+      "copied out after it; {}",
       prefetch, kCopiesAssumed);
 }
 
 std::string ActivationsRule(const std::string& what, int64_t prefetch) {
   return fmt::format(
-      "offload of activations: {}, out behind its forward pass, back in front of its backward "
+      "offload of activations: {}, copied out after the forward pass and back before the backward "
       "pass, {} ahead; {}",
       what, prefetch, kCopiesAssumed);
 }

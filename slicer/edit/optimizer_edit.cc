@@ -219,7 +219,7 @@ Status ReplaceOptimizer(const OptimizerEdit& edit, EditedGraph* edited) {
   const OptimizerRule& rule = RuleOf(edit.kind);
   Replaced all;
   int64_t most = 0;
-  std::string memory = "optimizer: unchanged, its states are as large as before";
+  std::string memory = "optimizer: memory unchanged, its states are as large as before";
   for (graph::Role& role : edited->graph.roles) {
     const Replaced replaced = ReplaceInRole(rule, &role, &edited->graph);
     all.calls += replaced.calls;
@@ -235,25 +235,25 @@ Status ReplaceOptimizer(const OptimizerEdit& edit, EditedGraph* edited) {
   }
   if (all.names.empty()) {
     return InvalidArgument(
-        "no kernels of an optimizer's update are recognised: known are fused Adam, AdamW, SGD and "
-        "Adagrad, and Adam by lists of tensors (foreach), where the graph knows their tensors or "
+        "no kernels of an optimizer's update were recognised; supported are fused Adam, AdamW, SGD "
+        "and Adagrad, and Adam over lists of tensors (foreach), if the graph has their tensors or "
         "grids");
   }
   if (all.calls == 0) {
-    return InvalidArgument(fmt::format("the job's optimizer is {} already", rule.name));
+    return InvalidArgument(fmt::format("the job's optimizer is already {}", rule.name));
   }
   if (edit.kind == OptimizerKind::kMuon && !all.matrices) {
     return InvalidArgument(
-        "Muon needs whole matrices; this job updates flat pieces of parameters, whose shapes the "
-        "graph does not know");
+        "Muon needs whole matrices, but this job updates flat pieces of parameters, whose shapes "
+        "the graph does not have");
   }
   edited->assumptions.push_back(fmt::format(
-      "{} instead of {}: its passes are costed by the numbers they read and write, with as many "
-      "launches each as a call of the old one had ({} calls of all roles' programs){}; norm, "
-      "clipping and casts around stay",
+      "{} instead of {}: its passes are timed by the bytes they read and write, each with as many "
+      "launches as a call of the old one had ({} calls in the programs of all roles){}; norm, "
+      "clipping and casts around it are unchanged",
       rule.name, fmt::join(all.names, ", "), all.calls,
       edit.kind == OptimizerKind::kMuon
-          ? "; every matrix is orthogonalised whole where its rank has it, by 5 steps of 3 products"
+          ? "; each matrix is orthogonalised on the rank that has it, in 5 steps of 3 products"
           : ""));
   edited->memory.push_back(std::move(memory));
   return OkStatus();

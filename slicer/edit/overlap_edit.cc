@@ -151,19 +151,19 @@ class RoleOverlap {
 std::string WhyNotOn(const std::string& communicator, int64_t beside, int64_t held) {
   if (beside == 0) {
     return fmt::format(
-        "overlap of '{}' cannot be shown to be legal: its collectives run on the compute stream, "
-        "and nothing says where their result is first used",
+        "overlap of '{}' cannot be shown to be safe: its collectives run on the compute stream, "
+        "and nothing shows where their result is first used",
         communicator);
   }
   if (held == 0) {
     return fmt::format(
-        "overlap of '{}' is on already: none of its {} collectives beside the compute stream is "
+        "overlap of '{}' is already on: none of its {} collectives off the compute stream is "
         "waited for where it is issued",
         communicator, beside);
   }
   return fmt::format(
-      "overlap of '{}' cannot be shown to be legal: {} collectives of it are waited for at once "
-      "and none of them again later, so that nothing says where its result is first used",
+      "overlap of '{}' cannot be shown to be safe: {} of its collectives are waited for at once "
+      "and never again, so nothing shows where their result is first used",
       communicator, held);
 }
 
@@ -188,18 +188,17 @@ Status EditOverlap(const OverlapEdit& edit, EditedGraph* edited) {
   }
   edited->assumptions.push_back(
       edit.overlap
-          ? fmt::format(
-                "overlap of '{}' on: {} collectives (of all roles' programs) are waited for "
-                "at once and again later; their first use is taken to be after the later "
-                "wait; {} more are waited for at once and never again: nothing shows where their "
-                "result is first used, so that they stay as they are",
-                edit.of.communicator, changed, held)
-          : fmt::format("overlap of '{}' off: the compute stream waits for {} collectives (of all "
-                        "roles' programs) where they are issued, at the host cost of an event; {} "
-                        "more were waited for already",
+          ? fmt::format("overlap of '{}' on: {} collectives (in the programs of all roles) are "
+                        "waited for at once and again later; their first use is taken to be after "
+                        "the later wait; {} more are waited for at once and never again: nothing "
+                        "shows where their result is first used, so they stay as they are",
+                        edit.of.communicator, changed, held)
+          : fmt::format("overlap of '{}' off: the compute stream waits for {} collectives (in the "
+                        "programs of all roles) where they are issued, at the host cost of an "
+                        "event; {} more were waited for already",
                         edit.of.communicator, changed, beside - changed));
-  edited->memory.push_back(
-      fmt::format("overlap of '{}': unchanged, the same buffers are used", edit.of.communicator));
+  edited->memory.push_back(fmt::format(
+      "overlap of '{}': memory unchanged, the same buffers are used", edit.of.communicator));
   return OkStatus();
 }
 

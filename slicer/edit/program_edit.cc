@@ -16,15 +16,15 @@ struct Apply {
   Status operator()(const OptimizerEdit& edit) const {
     if (edited->offloaded.count(OffloadKind::kOptimizer) > 0) {
       return InvalidArgument(
-          "the copies of an offload lie between the kernels of an update: replace the optimizer in "
-          "front of the offload of its states");
+          "the copies of an offload lie between the kernels of an update; put the change of "
+          "optimizer before the offload of its states");
     }
     return ReplaceOptimizer(edit, edited);
   }
   Status operator()(const OffloadEdit& edit) const {
     if (!edited->offloaded.insert(edit.kind).second) {
       return InvalidArgument(
-          fmt::format("{} are offloaded already: one offload of a kind",
+          fmt::format("{} are already offloaded; give one offload of each kind",
                       edit.kind == OffloadKind::kOptimizer ? "optimizer states" : "activations"));
     }
     return edit.kind == OffloadKind::kOptimizer ? OffloadOptimizer(edit, edited)

@@ -221,18 +221,18 @@ std::string MemoryLine(const RecomputeEdit& edit,
                        const graph::Graph& graph,
                        const KeptActivations& most) {
   if (most.layers == 0) {
-    return "recompute: not known, the program does not mark its layers, so that nothing says how "
-           "many keep their activations at once";
+    return "recompute: memory not known, because the program does not mark its layers, so nothing "
+           "shows how many keep their activations at once";
   }
   if (edit.layer_bytes == 0) {
     return fmt::format(
-        "recompute: not known, the size of what is kept does not follow from {}; bytes = N states "
-        "it, of a layer and micro-batch",
-        graph.job.user_program ? "a program of the user's" : "the graph's job");
+        "recompute: memory not known, because the size of what is kept does not follow from {}; "
+        "add bytes = N, per layer and micro-batch",
+        graph.job.user_program ? "a user's program" : "the graph's job");
   }
   return fmt::format(
-      "recompute: {} more of activations on a rank of role '{}': {} of each layer and micro-batch, "
-      "of which {} wait at once at most",
+      "recompute: {} more for activations on a rank of role '{}': {} per layer and micro-batch, at "
+      "most {} of which are kept at once",
       FormatBytes(most.layers * edit.layer_bytes), most.role, FormatBytes(edit.layer_bytes),
       most.layers);
 }
@@ -256,20 +256,19 @@ Status RemoveRecompute(const RecomputeEdit& edit, EditedGraph* edited) {
   }
   if (!any_passes) {
     return InvalidArgument(
-        "the program marks no forward passes, so that nothing can be recognised "
-        "as recomputed");
+        "the program marks no forward passes, so recomputation cannot be recognised");
   }
   if (kernels == 0) {
-    return InvalidArgument(
-        fmt::format("no kernels in backward passes{} repeat a forward pass",
-                    edit.layer == "*" ? "" : fmt::format(" of layers that fit '{}'", edit.layer)));
+    return InvalidArgument(fmt::format(
+        "no kernels in backward passes{} repeat a forward pass",
+        edit.layer == "*" ? "" : fmt::format(" of layers that match '{}'", edit.layer)));
   }
   if (graph.job.recompute != graph::Recompute::kNone && edit.layer == "*") {
     graph.job.recompute = graph::Recompute::kNone;
   }
   edited->assumptions.push_back(fmt::format(
-      "recompute of '{}' removed: {} kernels (of all roles' programs) of backward passes "
-      "repeat runs of a forward pass; what other streams do for them stays",
+      "recompute of '{}' removed: {} kernels of backward passes (in the programs of all roles) "
+      "repeat runs of a forward pass; what other streams do for them is unchanged",
       edit.layer, kernels));
   edited->memory.push_back(MemoryLine(edit, graph, most));
   return OkStatus();

@@ -46,18 +46,16 @@ void ApplyPolicy(const ImportPolicy& policy, TaskGraph* tasks, Notes* notes) {
         ++buffered;
       }
     }
-    notes->Add(
-        "waits for a send go on when it begins, because the receiver comes too late for "
-        "some",
-        buffered);
+    notes->Add("waits for a send end when the send begins, because some receivers come too late",
+               buffered);
   }
   if (!policy.serial) {
     for (uint32_t task = 0; task < tasks->tasks.size(); ++task) {
       if (tasks->IsSerial(task)) {
         tasks->tasks[task].resource = kNoResource;
         notes->Add(
-            "tasks of one cpu or stream run side by side, because in the order of the file "
-            "they would stall");
+            "tasks of one cpu or stream run side by side, because they would stall in the order of "
+            "the file");
       }
     }
   }
@@ -74,7 +72,7 @@ ImportAttempt FinishImport(GraphAssembly assembly,
   if (validation.ok()) {
     return {std::move(result)};
   }
-  return {BadFile(fmt::format("{}: what it describes cannot run, {}", file,
+  return {BadFile(fmt::format("{}: the job it describes cannot run, {}", file,
                               graph::ShownFaults(validation))),
           validation.faults.front().rule == "stall"};
 }

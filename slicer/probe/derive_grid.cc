@@ -235,8 +235,8 @@ Result<std::vector<GridAxis>> DeriveGrid(const graph::ParallelSizes& given,
        ++border, ++next) {
     if (next->first % border->first != 0) {
       return RunFailed(fmt::format(
-          "the groups of the program form no grid of ranks: {} ends at {} ranks, {} at {}; "
-          "one of the two groups is wrong, or the job is no grid of parallel axes",
+          "the program's groups do not form a grid of ranks: {} ends at {} ranks, {} at {}; one of "
+          "the two groups is wrong, or the job is not a grid of parallel axes",
           border->second, border->first, next->second, next->first));
     }
     axes.push_back({"", static_cast<int32_t>(next->first / border->first)});

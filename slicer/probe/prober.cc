@@ -370,10 +370,10 @@ Status Probe::CheckCount(const RankGrid& grid) const {
   if (count <= options_.max_roles) {
     return OkStatus();
   }
-  return RunFailed(fmt::format(
-      "ranks communicate differently along {}: {} ranks would have to be recorded, but --max-roles "
-      "is {}; raise it",
-      axes, count, options_.max_roles));
+  return RunFailed(
+      fmt::format("ranks communicate differently along {}: {} ranks would have to be recorded, but "
+                  "--max-roles is {}; raise --max-roles",
+                  axes, count, options_.max_roles));
 }
 
 Rank Probe::RepresentativeOf(const RankGrid& grid, Rank rank) const {

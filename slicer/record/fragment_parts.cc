@@ -17,8 +17,8 @@ Status CheckWorld(const RecordedCommunicator& comm, int32_t world) {
     return OkStatus();
   }
   return RunFailed(
-      fmt::format("the program made a world of {} ranks, the job has {}: it must use the RANK and "
-                  "WORLD_SIZE that it is given, as under torchrun",
+      fmt::format("the program made a world of {} ranks, but the job has {}; it must use the RANK "
+                  "and WORLD_SIZE in its environment, as under torchrun",
                   comm.size, world));
 }
 

@@ -33,7 +33,7 @@ IterationRule::Edge IterationRule::See(const channel::Record& record) {
   }
   source_ = Source::kBackward;
   return BeginBefore(std::exchange(backward_step_, ""),
-                     " inside of a backward pass, behind which the next kernel comes first");
+                     " inside a backward pass, after which the next kernel comes first");
 }
 
 IterationRule::Edge IterationRule::SeeMarker(const channel::Record& record,

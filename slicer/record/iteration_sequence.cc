@@ -126,7 +126,7 @@ bool IterationSequence::MayShowPeriod() const {
 // How iteration kind `kind` differs from kind `steady`.
 std::string IterationSequence::Difference(size_t kind, size_t steady) const {
   if (std::max(kind, steady) >= kinds_.size()) {
-    return "does what no other does";
+    return "does something that no other does";
   }
   const Iteration& does = kinds_[kind].iteration;
   const Iteration& other = kinds_[steady].iteration;
@@ -157,8 +157,7 @@ OddIterations IterationSequence::OddOnes(int32_t steady, Rank rank) const {
     return odd;
   }
   odd.text = fmt::format(
-      "the time leaves out {} of the {} iterations of rank {} that were looked at, of {} {}; "
-      "iteration {} {}",
+      "the time leaves out {} of the {} recorded iterations of rank {}, of {} {}; iteration {} {}",
       odd.numbers.size(), sequence_.size() - begin, rank.value(), counts.size() - 1,
       counts.size() == 2 ? "kind" : "kinds", first, difference);
   const auto most =

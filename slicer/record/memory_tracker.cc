@@ -454,11 +454,11 @@ std::vector<graph::Warning> MemoryTracker::Warnings() const {
     warnings.push_back(
         {.code = "allocator_not_seen",
          .count = 1,
-         .example = fmt::format("{} bytes of device memory were taken and no block of the "
-                                "framework's caching allocator was seen: another allocator "
-                                "(backend:cudaMallocAsync) does not tell what is allocated, so "
-                                "the peak is what it reserved",
-                                segments_peak_)});
+         .example =
+             fmt::format("{} bytes of device memory were taken, but no block of the framework's "
+                         "caching allocator was seen: another allocator (backend:cudaMallocAsync) "
+                         "does not tell what is allocated, so the peak is what it reserved",
+                         segments_peak_)});
   }
   if (orphans_ > 0) {
     warnings.push_back({.code = "unknown_blocks_freed",

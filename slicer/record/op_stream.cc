@@ -193,7 +193,7 @@ Status OpStream::PushCommInit(const channel::CommInitBody& body,
 Status OpStream::PushCommName(const channel::CommNameBody& body) {
   const auto found = communicators_.find(body.comm);
   if (found == communicators_.end()) {
-    return Damaged(fmt::format("a name for communicator {}, which was not made", body.comm));
+    return Damaged(fmt::format("a name for communicator {}, which was never made", body.comm));
   }
   PRISM_ASSIGN_OR_RETURN(found->second.name, definitions_.Name(Table::kGroupName, body.group_name));
   return OkStatus();

@@ -309,20 +309,19 @@ void Recorder::Impl::NoteLateWaits() {
 
 // Why no two consecutive iterations do the same, and what the user can do about it.
 std::string Recorder::Impl::WhyAllDiffer() const {
-  std::string message = difference_ + "; no two iterations in turn do the same";
+  std::string message = difference_ + "; no two iterations in a row are the same";
   if (only_order_differs_) {
     return message +
-           ", but for the order of their ops; a schedule that orders them anew each time (by a set "
-           "of addresses, say) cannot be recorded: give it a fixed order";
+           ", except in the order of their ops; a schedule that changes the order each time (say, "
+           "by a set of addresses) cannot be recorded; give it a fixed order";
   }
   if (!complete()) {
-    message +=
-        fmt::format(" in the {} that the program ran; let it run more steps, {} are looked at",
-                    iterations(), kMaxIterations);
+    message += fmt::format(" among the {} that the program ran; let it run more steps, up to {}",
+                           iterations(), kMaxIterations);
   }
   if (!stream_.marked_by_program()) {
     message += fmt::format(
-        "; where an iteration is something else than an optimizer step, mark it by a range \"{}\" "
+        "; if an iteration is not one optimizer step, mark it with a range \"{}\" "
         "(torch.profiler.record_function)",
         kIterationMarker);
   }
@@ -333,20 +332,21 @@ std::string Recorder::Impl::WhyNone() const {
   if (!difference_.empty()) {
     return WhyAllDiffer();
   }
-  std::string message = fmt::format(
-      "rank {} ran {} complete iterations, {} to warm up and two that are recorded are needed",
-      options_.rank.value(), iterations(), options_.warmup_iterations);
+  std::string message =
+      fmt::format("rank {} ran {} complete iterations; {} to warm up and two to record are needed",
+                  options_.rank.value(), iterations(), options_.warmup_iterations);
   if (stream_.iteration() < 0) {
     message += fmt::format(
         "; it stepped no torch optimizer and marked no range \"{}\" "
-        "(torch.profiler.record_function, nvtxRangePush)",
+        "(torch.profiler.record_function, nvtxRangePush), which tell iterations apart",
         kIterationMarker);
   } else if (used_device_ && out_of_memory_.empty()) {
     message += "; let it run for more iterations";
   }
   if (options_.rank != Rank(0)) {
     message +=
-        "; if it resumes from what it saved when another rank was recorded, let each start anew";
+        "; if it resumed from what it saved while another rank was recorded, let each rank start "
+        "from scratch";
   }
   if (!used_device_) {
     message += "; it issued nothing to a CUDA device";
@@ -404,12 +404,11 @@ std::vector<graph::Warning> Recorder::Impl::Warnings(const OddIterations& odd) c
                         .example = odd.text});
   }
   if (late_waits_ > 0) {
-    warnings.push_back(
-        {.code = "waits_across_iterations",
-         .count = late_waits_,
-         .example = fmt::format("rank {}: the time takes as over what the iteration before "
-                                "communicates and this one waits for: {}",
-                                options_.rank.value(), late_wait_)});
+    warnings.push_back({.code = "waits_across_iterations",
+                        .count = late_waits_,
+                        .example = fmt::format("rank {}: communication of the iteration before "
+                                               "that this one waits for counts as already over: {}",
+                                               options_.rank.value(), late_wait_)});
   }
   if (unsteady_segments_ > 0) {
     warnings.push_back({.code = "segments_not_steady",

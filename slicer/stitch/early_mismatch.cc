@@ -78,10 +78,9 @@ Difference DifferenceOf(const Side& left, const Side& right, int32_t last) {
 }
 
 const char* Consequence(const Difference& difference) {
-  return difference.may_be_cut
-             ? "the program hangs, unless iterations begin in front of this call on one rank and "
-               "behind it on the other"
-             : "the program would hang";
+  return difference.may_be_cut ? "the program hangs, unless iterations begin before this call on "
+                                 "one rank and after it on the other"
+                               : "the program would hang";
 }
 
 std::string Calls(int64_t count) {
@@ -157,12 +156,12 @@ class EarlyComparison {
                                          std::max(difference.left, difference.right).value());
     if (call.is_message) {
       const bool sender_is_left = call.group.members.front() == difference.left;
-      return fmt::format("{} rank {} sends rank {} {} messages, of which it receives {}; {}; {}",
-                         when, call.group.members.front().value(),
-                         call.group.members.back().value(),
-                         sender_is_left ? difference.left_count : difference.right_count,
-                         sender_is_left ? difference.right_count : difference.left_count,
-                         Consequence(difference), look);
+      return fmt::format(
+          "{0} rank {1} sends {3} messages to rank {2}, which receives {4}; {5}; {6}", when,
+          call.group.members.front().value(), call.group.members.back().value(),
+          sender_is_left ? difference.left_count : difference.right_count,
+          sender_is_left ? difference.right_count : difference.left_count, Consequence(difference),
+          look);
     }
     return fmt::format("{} rank {} makes {} of {} on a group of {} ranks, rank {} {}; {}; {}", when,
                        difference.left.value(), Calls(difference.left_count),

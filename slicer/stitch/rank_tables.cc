@@ -182,11 +182,11 @@ Status FillRankTables(const RankGrid& grid,
     for (const size_t slot : orders[role]) {
       const uint32_t comm = communicators.CommunicatorOf(Rank(rank), families[role][slot]);
       if (comm == kNone) {
-        return RunFailed(fmt::format(
-            "rank {} is taken to do what rank {} did, but is in no group like its group {}; the "
-            "ranks of {} are not alike",
-            rank, graph.roles[role].representative.value(), patterns[role].communicators[slot].name,
-            graph.roles[role].name));
+        return RunFailed(
+            fmt::format("rank {} should do what rank {} did, but it is in no group like group {} "
+                        "of that rank; the ranks of {} differ",
+                        rank, graph.roles[role].representative.value(),
+                        patterns[role].communicators[slot].name, graph.roles[role].name));
       }
       table.comm_ids[begin + slot] = comm;
     }

@@ -30,7 +30,7 @@ constexpr PolicyCounter kPolicyCounters[] = {
     {"values_of_peer_role",
      "values of absent ranks were those of a recorded rank at the same place of another group"},
     {"absent_root_large",
-     "broadcasts of more than 256 KiB by absent roots, as of weights, left buffers as they were"},
+     "broadcasts of more than 256 KiB (such as weights) by absent roots left buffers unchanged"},
     {"virtual_recv_mirrored",
      "receives from virtual ranks gave what the rank itself had sent in as many bytes"},
     {"virtual_recv",
@@ -48,8 +48,8 @@ constexpr PolicyCounter kPolicyCounters[] = {
 // there it is not a fault.
 constexpr PolicyCounter kWorkloadReads = {
     "unwritten_device_bytes_read",
-    "times the workload read what a kernel would have computed, the loss or the gradient norm, and "
-    "got zeros; it steers by neither"};
+    "times the workload read what a kernel would have computed (the loss or the gradient norm) and "
+    "got zeros; neither steers it"};
 
 using graph::Fragment;
 using graph::Graph;
@@ -81,7 +81,7 @@ class Stitcher {
     }
     for (const Fragment& fragment : input_.fragments) {
       if (fragment.rank.value() >= world) {
-        return RunFailed(fmt::format("a fragment of rank {} came in, but the job has {} ranks",
+        return RunFailed(fmt::format("rank {} was recorded, but the job has {} ranks",
                                      fragment.rank.value(), world));
       }
       if (!fragments_.emplace(fragment.rank, &fragment).second) {
@@ -329,11 +329,11 @@ class Stitcher {
     for (const size_t axis : input_.plan.marked_axes) {
       axes += fmt::format("{}{}", axes.empty() ? "" : ", ", grid_.axes()[axis].name);
     }
-    graph_.assumptions.push_back(fmt::format(
-        "{} ranks compute or allocate differently from their role along {} and were not recorded "
-        "(source like); recorded ones had peaks {} bytes above to {} bytes below that of their "
-        "role",
-        like, axes, above, -below));
+    graph_.assumptions.push_back(
+        fmt::format("{} ranks that were not recorded compute or allocate differently from their "
+                    "role along {} (source like); recorded ones had peaks from {} bytes above to "
+                    "{} bytes below that of their role",
+                    like, axes, above, -below));
   }
 
   // The built-in workload's (launch/workload/expert_routing.h).
@@ -344,10 +344,10 @@ class Stitcher {
     }
     const int64_t parts = job.sequence_parallel ? job.parallel.tp : 1;
     const int64_t tokens = job.micro_batch_size * job.seq_len / parts;
-    graph_.assumptions.push_back(fmt::format(
-        "every expert takes {} rows of the {} tokens that a rank routes in a micro-batch: capacity "
-        "factor 1, tokens above it dropped, rows below it padded",
-        graph::ExpertCapacity(job.model.moe, tokens), tokens));
+    graph_.assumptions.push_back(
+        fmt::format("every expert takes {} rows of the {} tokens that a rank routes per "
+                    "micro-batch: capacity factor 1, more tokens dropped, missing rows padded",
+                    graph::ExpertCapacity(job.model.moe, tokens), tokens));
   }
 
   // A rank that ran one iteration more than it needed to become steady is just as steady.

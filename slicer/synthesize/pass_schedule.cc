@@ -344,16 +344,16 @@ bool BatchesMessages(const graph::TrainingStyle& style) {
 Status CheckSchedule(const graph::JobSpec& job, const graph::TrainingStyle& style) {
   const graph::ParallelSizes& sizes = job.parallel;
   if (job.microbatches() < 1) {
-    return InvalidArgument("a job needs at least one micro-batch a rank");
+    return InvalidArgument("a job needs at least one micro-batch per rank");
   }
   if (sizes.vpp == 1) {
     return OkStatus();
   }
   if (style.schedule == Schedule::kGpipe || style.schedule == Schedule::kZeroBubble) {
-    return InvalidArgument("GPipe and ZB-H1 have one chunk a stage: vpp is 1");
+    return InvalidArgument("GPipe and ZB-H1 have one chunk per stage; vpp must be 1");
   }
   if (sizes.pp < 2) {
-    return InvalidArgument("vpp > 1 needs pp > 1: an interleaved schedule has no single stage");
+    return InvalidArgument("vpp > 1 needs pp > 1");
   }
   if (style.schedule == Schedule::kOneForwardOneBackward && job.microbatches() % sizes.pp != 0) {
     return InvalidArgument(

@@ -21,10 +21,9 @@ Status CheckJob(const graph::JobSpec& job, const graph::TrainingStyle& style) {
   const bool has_dense_layers = job.model.moe.experts == 0 || job.model.moe.dense_layers > 0;
   if (rank.batch < 1 || rank.shard < 1 || rank.heads < 1 || rank.head_size < 1 ||
       (has_dense_layers && rank.ffn < 1)) {
-    return InvalidArgument(
-        fmt::format("a rank of tp {} x cp {} has nothing of the model's heads, feed-forward layers "
-                    "or tokens",
-                    job.parallel.tp, job.parallel.cp));
+    return InvalidArgument(fmt::format(
+        "a rank with tp {} x cp {} has no part of the model's heads, feed-forward layers or tokens",
+        job.parallel.tp, job.parallel.cp));
   }
   return CheckSchedule(job, style);
 }

@@ -36,7 +36,7 @@ class Raiser {
       PRISM_RETURN_IF_ERROR(Take(op));
     }
     DropLastJoin();
-    notes_->Add("ops are issued by a host thread, whose time is left out", issued_);
+    notes_->Add("the time that hosts take to issue ops is left out", issued_);
     return std::move(tasks_);
   }
 

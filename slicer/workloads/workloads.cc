@@ -267,7 +267,7 @@ Result<graph::Graph> MakeWorkload(std::string_view name, int32_t ranks) {
     return MakeGpt3(Gpt3Detail::kKernel, ranks);
   }
   return InvalidArgument(
-      fmt::format("unknown workload {}; there are {}", name, fmt::join(WorkloadNames(), ", ")));
+      fmt::format("unknown workload {}; choose one of {}", name, fmt::join(WorkloadNames(), ", ")));
 }
 
 }  // namespace prism::slicer

@@ -40,7 +40,7 @@ TEST(CsvTable, damage_is_refused_with_its_line) {
   };
   EXPECT_THAT(message("a,b\n1,2\n1\n"), HasSubstr("t.csv:3: 1 fields"));
   EXPECT_THAT(message("a,b\n\"1,2\n"), HasSubstr("t.csv:2: the quote"));
-  EXPECT_THAT(message("a,a\n1,2\n"), HasSubstr("twice"));
+  EXPECT_THAT(message("a,a\n1,2\n"), HasSubstr("two columns"));
   EXPECT_THAT(message("a,b\n"), HasSubstr("no row"));
   EXPECT_THAT(message(std::string_view("a,b\n\0,2\n", 8)), HasSubstr("not a text file"));
 }

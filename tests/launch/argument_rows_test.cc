@@ -239,13 +239,13 @@ TEST(ArgumentRows, only_a_table_that_describes_no_job_is_refused) {
   EXPECT_THAT(plans->front().assumptions,
               Contains(HasSubstr("columns that the table lacks, taken as empty: source_key,")));
   EXPECT_THAT(read("model,hidden,global_batch,num_gpus", "GPT,1024,8,8").status().message(),
-              HasSubstr("column 'id' is missing"));
+              HasSubstr("has no column 'id'"));
   EXPECT_THAT(read("id,collective,num_gpus", "x-1,all_reduce,8").status().message(),
-              HasSubstr("column 'model' is missing"));
+              HasSubstr("has no column 'model'"));
   EXPECT_THAT(read("id,model,num_gpus", "x-1,GPT,8").status().message(),
-              HasSubstr("column 'global_batch' is missing"));
+              HasSubstr("has no column 'global_batch'"));
   EXPECT_THAT(read("id,model,global_batch", "x-1,GPT,8").status().message(),
-              HasSubstr("column 'num_gpus' is missing"));
+              HasSubstr("has no column 'num_gpus'"));
 }
 
 }  // namespace

@@ -91,7 +91,7 @@ TEST_F(Failure, killed_program_is_named_while_recording) {
   const Finished run = running.Wait(kLongSeconds);
   EXPECT_EQ(run.code, 1) << run.output;
   EXPECT_THAT(run.output, AllOf(HasSubstr("the program of rank "),
-                                HasSubstr("was ended by signal 9 (SIGKILL)")));
+                                HasSubstr("was killed by signal 9 (SIGKILL)")));
   ExpectOnlyFailure("out", "SIGKILL");
 }
 
@@ -103,7 +103,7 @@ TEST_F(Failure, killed_program_is_named_while_emulating) {
   kill(program, SIGKILL);
   const Finished run = running.Wait(kLongSeconds);
   EXPECT_EQ(run.code, 1) << run.output;
-  EXPECT_THAT(run.output, HasSubstr("was ended by signal 9 (SIGKILL)"));
+  EXPECT_THAT(run.output, HasSubstr("was killed by signal 9 (SIGKILL)"));
   ExpectOnlyFailure("out", "SIGKILL");
 }
 
@@ -200,7 +200,7 @@ class FailureWithoutParts : public Failure {
 TEST_F(FailureWithoutParts, missing_workload_is_said_before_the_run) {
   const Finished run = Run();
   EXPECT_EQ(run.code, 5) << run.output;
-  EXPECT_THAT(run.output, HasSubstr("prism-workload is missing: it needs the libtorch"));
+  EXPECT_THAT(run.output, HasSubstr("prism-workload is missing; run ./run.sh"));
   EXPECT_FALSE(Exists(folder_ / "out"));
 }
 
@@ -243,7 +243,7 @@ TEST_F(Failure, program_without_output_is_said_to_have_none) {
       RunCommand({PRISM_EMULATE, "--target-gpus", "2", "--out", folder_ / "out", "--", "false"});
   EXPECT_EQ(run.code, 1) << run.output;
   // Of rank 0 or 1: both are recorded at the same time.
-  EXPECT_THAT(run.output, HasSubstr(" left with exit code 1; it printed nothing\n"));
+  EXPECT_THAT(run.output, HasSubstr(" ended with exit code 1; it printed nothing\n"));
   ExpectOnlyFailure("out", "it printed nothing");
 }
 
@@ -252,11 +252,11 @@ TEST_F(Failure, out_of_device_memory_names_rank_op_and_bytes) {
       RunCommand({PRISM_EMULATE, "--cluster", "a100-40-8x", "--model", "gpt3-13b", "--target-gpus",
                   "16", "--tp", "1", "--pp", "2", "--out", folder_ / "out"});
   EXPECT_EQ(run.code, 1) << run.output;
-  EXPECT_THAT(run.output,
-              AllOf(HasSubstr(" is out of device memory in aten::"), HasSubstr(" bytes) asked for"),
-                    HasSubstr("held by parameters "), HasSubstr("largest blocks "),
-                    HasSubstr("CUDA out of memory. Tried to allocate "),
-                    HasSubstr("its last lines (more in FAILED")));
+  EXPECT_THAT(run.output, AllOf(HasSubstr(" ran out of device memory in aten::"),
+                                HasSubstr(" bytes) asked for"), HasSubstr("held by parameters "),
+                                HasSubstr("largest blocks "),
+                                HasSubstr("CUDA out of memory. Tried to allocate "),
+                                HasSubstr("its last lines (more in the file FAILED")));
   ExpectOnlyFailure("out", "CUDA out of memory");
 }
 

@@ -83,7 +83,7 @@ TEST(Flight, writes_over_no_dump_of_another_rank) {
         VerbArguments::Parse(verb.spec, {graph, folder + "fr_0", "-o", folder, "--ranks", "1"});
     return verb.run(*arguments).status().message();
   };
-  EXPECT_EQ(run(), "-o: " + folder + "/fr_1 is there and would be overwritten");
+  EXPECT_EQ(run(), "-o: " + folder + "/fr_1 exists and would be overwritten; name another folder");
   EXPECT_EQ(*ReadFile(folder + "fr_1"), "its own");
   std::filesystem::remove(folder + "fr_1");
   EXPECT_EQ(run(), "");

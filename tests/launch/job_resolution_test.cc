@@ -73,14 +73,14 @@ TEST(JobResolution, what_does_not_divide_says_what_and_what_instead) {
   EXPECT_THAT(Refusal({"--target-gpus", "8191"}), HasSubstr("use 8184 or 8192"));
   EXPECT_THAT(Refusal({"--tp", "8", "--pp", "5"}), HasSubstr("96 layers"));
   EXPECT_THAT(Refusal({"--tp", "8", "--pp", "16", "--target-gpus", "192"}),
-              HasSubstr("no multiple of tp 8 × pp 16"));
+              HasSubstr("not a multiple of tp 8 × pp 16"));
   EXPECT_THAT(Refusal({"--dp", "3"}), HasSubstr("--dp 3"));
   EXPECT_THAT(Refusal({"--global-batch-size", "100"}), HasSubstr("use 64 or 128"));
 }
 
 TEST(JobResolution, models_that_the_built_in_program_is_not_are_refused) {
   EXPECT_THAT(Refusal({"--model", "deepseek-v3", "--target-gpus", "64"}),
-              HasSubstr("the built-in program has no latent attention"));
+              HasSubstr("the built-in program does not support latent attention"));
   ModelPreset model = *LoadModel("llama3-8b");
   model.model.head_dim = 64;
   const CommandLine line = *ParseCommandLine({"--target-gpus", "64"});
@@ -116,11 +116,12 @@ TEST(JobResolution, experts_are_divided_inside_of_dp) {
   EXPECT_THAT(Refusal(mixtral({"--tp", "8", "--pp", "4", "--ep", "4"})),
               HasSubstr("--ep 4 does not divide dp 2"));
   EXPECT_THAT(Refusal(mixtral({"--tp", "2", "--pp", "4", "--ep", "4", "--cp", "2"})),
-              HasSubstr("no context parallelism beside experts"));
+              HasSubstr("cannot combine context parallelism with experts"));
   EXPECT_THAT(Refusal(mixtral({"--tp", "2", "--pp", "4", "--sequence-parallel", "off"})),
               HasSubstr("--sequence-parallel off"));
-  EXPECT_THAT(Refusal(mixtral({"--zero", "3"})), HasSubstr("give --zero 2"));
-  EXPECT_THAT(Refusal(mixtral({"--routing", "zipf:1"})), HasSubstr("--routing zipf:1: experts"));
+  EXPECT_THAT(Refusal(mixtral({"--zero", "3"})), HasSubstr("use --zero 2"));
+  EXPECT_THAT(Refusal(mixtral({"--routing", "zipf:1"})),
+              HasSubstr("--routing zipf:1: the built-in program"));
 }
 
 TEST(JobResolution, given_sizes_are_kept) {
@@ -173,11 +174,11 @@ TEST(JobResolution, a_command_that_is_not_understood_is_refused) {
               HasSubstr("torch.distributed.run starts"));
   for (const char* flag : {"-i", "-", "-vi", "--ignore-environment"}) {
     EXPECT_THAT(refusal({"env", flag, "torchrun", "train.py"}),
-                HasSubstr("takes away the environment"));
+                HasSubstr("removes the environment"));
   }
-  EXPECT_THAT(refusal({"env", "-S", "python train.py"}), HasSubstr("-S before the program"));
+  EXPECT_THAT(refusal({"env", "-S", "python train.py"}), HasSubstr("the option -S in front"));
   EXPECT_THAT(refusal({"python", "--new-option", "x", "train.py"}),
-              HasSubstr("--new-option before the program"));
+              HasSubstr("the option --new-option in front"));
 }
 
 }  // namespace

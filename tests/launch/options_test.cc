@@ -116,12 +116,8 @@ TEST(Options, every_option_is_in_the_help_once) {
 
 // The default in --help and the value of an option that is not given are defined in two places.
 TEST(Options, default_texts_are_the_values_of_options_that_are_not_given) {
-  const std::set<std::string> described = {"",
-                                           "none",
-                                           "by preset",
-                                           "the rest",
-                                           "prism-out/<job>-<n>gpus",
-                                           "those named by --sandbox-ranks"};
+  const std::set<std::string> described = {
+      "", "none", "by preset", "the rest", "prism-out/<job>-<n>gpus", "those in --sandbox-ranks"};
   const auto job = [](const Options& options) {
     const Result<ModelPreset> model = LoadModel(options.model);
     const Result<graph::ClusterSpec> cluster = LoadCluster(options.cluster);

@@ -163,7 +163,7 @@ TEST_F(OutputFolders, refusal_says_what_force_would_delete) {
   fs::create_directories(Path("thesis"));
   std::ofstream(Path("thesis/chapter1.tex")) << "text";
   const Status refused = OutputFolder::Check({Path("thesis"), false, false});
-  EXPECT_NE(refused.message().find("--force would delete all"), std::string::npos)
+  EXPECT_NE(refused.message().find("--force would delete everything"), std::string::npos)
       << refused.message();
 }
 

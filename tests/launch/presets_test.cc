@@ -142,7 +142,7 @@ TEST(Presets, damage_is_refused_with_its_line_and_key) {
 
   const std::string experts = TextOf("mixtral-8x7b");
   const std::string too_many = Replaced(experts, "topk = 2", "topk = 9");
-  EXPECT_THAT(ParseModel(too_many, "m.toml").status().message(), HasSubstr("topk (9) is more"));
+  EXPECT_THAT(ParseModel(too_many, "m.toml").status().message(), HasSubstr("topk (9) is larger"));
   const std::string no_width = Replaced(experts, "expert_ffn = 14336", "ffn = 14336");
   EXPECT_THAT(ParseModel(no_width, "m.toml").status().message(), HasSubstr("moe.expert_ffn"));
   const std::string uneven = Replaced(experts, "ep = 8", "ep = 3");

@@ -134,9 +134,8 @@ TEST(RowWords, dense_layers_of_a_mixture_have_a_width) {
 
 TEST(RowWords, a_field_that_is_no_number_skips_its_row) {
   const RowPlan plan = With(Gpt175B(), "global_batch", "8-16");
-  EXPECT_EQ(plan.cannot_predict, "global_batch: '8-16' is no number that could stand here");
-  EXPECT_EQ(With(Gpt175B(), "vpp", "-1").cannot_predict,
-            "vpp: '-1' is no number that could stand here");
+  EXPECT_EQ(plan.cannot_predict, "global_batch: '8-16' is not a possible number");
+  EXPECT_EQ(With(Gpt175B(), "vpp", "-1").cannot_predict, "vpp: '-1' is not a possible number");
   EXPECT_EQ(PlanOf(Gpt175B()).cannot_predict, "");
 }
 

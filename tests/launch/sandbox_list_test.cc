@@ -56,7 +56,7 @@ TEST(SandboxList, what_is_no_rank_is_refused_with_the_part) {
     EXPECT_EQ(ranks.status().code(), StatusCode::kInvalidArgument) << list;
     EXPECT_THAT(ranks.status().message(), HasSubstr("--sandbox-ranks")) << list;
   }
-  EXPECT_THAT(Resolve("16").status().message(), HasSubstr("its last rank is 15"));
+  EXPECT_THAT(Resolve("16").status().message(), HasSubstr("whose last rank is 15"));
 }
 
 }  // namespace

@@ -47,7 +47,7 @@ TEST(SandboxProcess, says_where_it_cuts_the_output) {
   EXPECT_EQ(whole.size(), kKeptBytes);
   const std::string cut = RunShell("head -c 17000000 /dev/zero").log;
   EXPECT_GT(cut.size(), kKeptBytes);
-  EXPECT_THAT(cut, EndsWith("\n(prism keeps the first 16 MiB; the output went on)\n"));
+  EXPECT_THAT(cut, EndsWith("\n(the output was longer; prism keeps the first 16 MiB)\n"));
 }
 
 // The environment is at fault, not the program.

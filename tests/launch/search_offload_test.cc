@@ -214,9 +214,9 @@ TEST(HostMemory, refuses_what_it_does_not_know) {
                            "f");
   };
   EXPECT_EQ(with("bytes_per_gpu", "5")->Value("bytes_per_gpu"), 5);
-  EXPECT_THAT(with("bytes", "5").status().message(), HasSubstr("[host_memory] has no 'bytes'"));
+  EXPECT_THAT(with("bytes", "5").status().message(), HasSubstr("[host_memory] has no key 'bytes'"));
   EXPECT_THAT(with("link_bytes_per_s", "5").status().message(), HasSubstr("is byte/s, not byte"));
-  EXPECT_THAT(with("bytes_per_gpu", "-5").status().message(), HasSubstr("from 0 on"));
+  EXPECT_THAT(with("bytes_per_gpu", "-5").status().message(), HasSubstr("must be 0 or more"));
 }
 
 }  // namespace

@@ -93,7 +93,7 @@ TEST(FlattenJson, names_every_leaf_by_its_path) {
   EXPECT_EQ(FlattenJson(std::string(300'000, '[') + std::string(300'000, ']'), "summary.json")
                 .status()
                 .message(),
-            "summary.json: nests deeper than a summary; run the job again");
+            "summary.json: nested too deeply for a summary; run the job again");
 }
 
 // An added warning or assumption renames no other.

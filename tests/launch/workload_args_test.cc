@@ -90,7 +90,7 @@ TEST(WorkloadArgs, refuses_experts_that_it_cannot_run) {
   EXPECT_THAT(message("--sequence-parallel", "off"), testing::HasSubstr("sequence parallelism"));
   EXPECT_THAT(message("--block", "gpt"), testing::HasSubstr("llama block"));
   EXPECT_THAT(message("--cp", "2"), testing::HasSubstr("context parallelism"));
-  EXPECT_THAT(message("--zero", "3"), testing::HasSubstr("zero 3: no experts"));
+  EXPECT_THAT(message("--zero", "3"), testing::HasSubstr("zero 3: experts cannot"));
   EXPECT_THAT(message("--dense-layers", "0"), "");
 }
 

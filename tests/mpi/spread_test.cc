@@ -80,7 +80,7 @@ TEST_F(Spread, failures_end_all_processes) {
   EXPECT_THAT(stalled.output, Not(HasSubstr("process 1: prism replay")));
   const Finished wrong = Replay("2", {"--samples", "7"});
   EXPECT_EQ(wrong.code, 2) << wrong.output;
-  EXPECT_THAT(wrong.output, HasSubstr("--samples without noise"));
+  EXPECT_THAT(wrong.output, HasSubstr("--samples needs noise"));
   EXPECT_TRUE(Descendants().empty());
 }
 

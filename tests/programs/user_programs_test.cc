@@ -189,7 +189,7 @@ TEST_F(UserProgram, memory_of_peers_is_refused_by_name) {
 }
 
 TEST_F(UserProgram, exit_without_handlers_is_named_with_its_code) {
-  ExpectFailure(Train("leave"), "left with exit code 3");
+  ExpectFailure(Train("leave"), "ended with exit code 3");
 }
 
 TEST_F(UserProgram, hang_is_named_with_what_it_waits_in) {
@@ -422,8 +422,8 @@ TEST_F(UserProgram, is_told_that_it_has_no_such_groups_and_never_communicates) {
   const Finished run = RunScript("alone.py", {"--target-gpus", "4", "--tp", "2"});
   ASSERT_EQ(run.code, 0) << run.output;
   EXPECT_THAT(run.output,
-              AllOf(HasSubstr("--tp 2 was given, but the groups of the program make tp 1"),
-                    HasSubstr("iterations looked at: its 4 ranks are that many jobs")));
+              AllOf(HasSubstr("--tp is 2, but the program's groups make tp 1"),
+                    HasSubstr("iterations looked at: its 4 ranks are as many independent jobs")));
 }
 
 // An optimizer on the CPU, and code traced with symbolic sizes, are both reported, and nothing else

@@ -248,18 +248,16 @@ TEST(PublishedRowsProperty, the_reason_names_the_column_and_its_limit) {
     return tables.plans()[0].cannot_predict;
   };
   EXPECT_EQ(reason({}), "");
-  EXPECT_EQ(reason({{"layers", "1000000"}}),
-            "layers is 1000000, more than the 1024 that are predicted");
+  EXPECT_EQ(reason({{"layers", "1000000"}}), "layers is 1000000; at most 1024 can be predicted");
   EXPECT_EQ(reason({{"layers", ""}, {"params_b", "1e12"}}),
-            "layers is 1000000000, more than the 1024 that are predicted");
-  EXPECT_EQ(reason({{"hidden", "2097152"}}),
-            "hidden is 2097152, more than the 131072 that are predicted");
+            "layers is 1000000000; at most 1024 can be predicted");
+  EXPECT_EQ(reason({{"hidden", "2097152"}}), "hidden is 2097152; at most 131072 can be predicted");
   EXPECT_EQ(reason({{"heads", "2048"}, {"hidden", "1000"}}),
-            "hidden is 1000, less than one for each of 2048 heads");
+            "hidden is 1000; it must be at least the number of heads, 2048");
   EXPECT_EQ(reason({{"micro_batch", "2097152"}, {"global_batch", "2097152"}}),
-            "micro_batch × seq_len / cp is 4294967296, more than the 4194304 that are predicted");
+            "micro_batch × seq_len / cp is 4294967296; at most 4194304 can be predicted");
   EXPECT_EQ(reason({{"global_batch", "2097152"}}),
-            "global_batch / (micro_batch × dp) is 1048576, more than the 16384 that are predicted");
+            "global_batch / (micro_batch × dp) is 1048576; at most 16384 can be predicted");
 }
 
 void Multiply(const std::string& column, int64_t factor, Fields* row) {

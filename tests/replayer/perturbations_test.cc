@@ -123,7 +123,7 @@ TEST(Perturbations, those_without_effect_are_told) {
   ASSERT_EQ(warnings().size(), 1U);
   EXPECT_EQ(warnings()[0].count, 2);
   EXPECT_EQ(warnings()[0].example,
-            "late:0:0.000001: iteration 3, which the numbers are of, is the same without it; "
+            "late:0:0.000001: iteration 3, which gives the numbers, is the same without it; "
             "--iterations 1 shows the first");
   // Rank 1 waits longer or shorter, which the iteration does not show.
   options.perturbations[1] = {PerturbationKind::kStraggler, {Rank(1)}, 2};

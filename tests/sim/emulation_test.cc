@@ -174,7 +174,7 @@ TEST_F(Emulation, ranks_further_off_than_the_largest_error_end_with_code_4) {
   const Finished run =
       Run("gate", {"--sandbox-ranks", "0,12", "--max-error", "5%"}, {"--plant", "sleep:0:3:0:0.5"});
   EXPECT_EQ(run.code, 4) << run.output;
-  EXPECT_THAT(run.output, HasSubstr("--max-error 5: with the sandbox ranks an iteration takes"));
+  EXPECT_THAT(run.output, HasSubstr("--max-error 5: an iteration takes"));
   EXPECT_GT(SummaryMs("gate"), SummaryMs("base") + 499);
 }
 
@@ -210,7 +210,7 @@ TEST_F(Emulation, extra_collective_ends_the_run_with_both_sides) {
                     HasSubstr("it does:  all_reduce (sum) of 64 bytes float32 on communicator tp "
                               "of ranks 4, 5 on stream"),
                     HasSubstr("graph:    rank 4 op"), HasSubstr("    at planted_workload"),
-                    HasSubstr("the other members expect the same there: ranks 4, 5")));
+                    HasSubstr("the other members expect the same call: ranks 4, 5")));
   EXPECT_THAT(run.output, HasSubstr("then rank "));
   EXPECT_TRUE(Descendants().empty());
   EXPECT_EQ(Entries(*folder_ / "extra"), std::vector<std::string>{"FAILED"});

@@ -120,7 +120,7 @@ TEST(ChakraImport, dimensions_of_the_network_give_groups) {
 
 TEST(ChakraImport, refuses_what_is_wrong_and_says_where) {
   EXPECT_EQ(ErrorOf({Trace({Compute(0, 5, {7})})}),
-            "x.0.et: node 0 waits for node 7, which the file lacks; is it cut off?");
+            "x.0.et: node 0 waits for node 7, which is not in the file; is it cut off?");
   EXPECT_EQ(ErrorOf({Trace({Compute(3, 5), Compute(3, 5)})}), "x.0.et: two nodes have the id 3");
   EXPECT_THAT(ErrorOf({Trace({Compute(0, 5, {1}), Compute(1, 5, {0})})}), HasSubstr("in a circle"));
   EXPECT_EQ(ErrorOf({Trace({Collective(0, static_cast<ChakraCollective>(77), 5)})}),
@@ -133,21 +133,21 @@ TEST(ChakraImport, refuses_what_is_wrong_and_says_where) {
             "x.0.et: byte 8: a message of 29 bytes, but only 28 follow; is the file cut off?");
   EXPECT_EQ(ErrorOf({"\x1f\x8b zip"}), "x.0.et: is compressed; gunzip it first");
   EXPECT_EQ(ErrorOf({std::string(1000, '\0')}),
-            "x.0.et: holds an empty node; is it an execution trace (.et)?");
+            "x.0.et: has an empty node; is it an execution trace (.et)?");
   EXPECT_THAT(ErrorOf({Trace({Compute(17, 5, {23}), Compute(23, 5, {17})})}),
               HasSubstr("node 17: "));
   ProcessGroups groups;
   EXPECT_EQ(ReadGroupFile("{\"1\": " + std::string(300'000, '[') + std::string(300'000, ']') + "}",
                           "g.json", 4, &groups)
                 .message(),
-            "g.json: group 1: a list or object is no rank of 4");
+            "g.json: group 1: a list or object is not one of the 4 ranks");
 }
 
 TEST(ChakraImport, sizes_and_durations_that_are_missing_are_not_nothing) {
   ChakraNode sum = Collective(0, ChakraCollective::kAllReduce, 8);
   sum.bytes.reset();
   EXPECT_EQ(ErrorOf({Trace({sum})}),
-            "x.0.et: node 0 ('collective'): it has no comm_size that is a whole number");
+            "x.0.et: node 0 ('collective'): its comm_size is missing or not a whole number");
   ChakraNode barrier = Collective(0, ChakraCollective::kBarrier, 0);
   barrier.bytes.reset();
   ChakraNode timed = Compute(1, 0);
@@ -155,7 +155,7 @@ TEST(ChakraImport, sizes_and_durations_that_are_missing_are_not_nothing) {
   const Result<ImportResult> result = Import({Trace({barrier, timed, Compute(2, 0)})});
   ASSERT_TRUE(result.ok()) << result.status().message();
   EXPECT_THAT(result->graph.assumptions,
-              Contains("compute nodes state no duration and take no time: 1"));
+              Contains("compute nodes without a duration take no time: 1"));
 }
 
 // Both ranks send before they receive, and wait for their send: only a buffer lets them continue.
@@ -178,7 +178,7 @@ TEST(ChakraImport, sends_that_no_receiver_awaits_are_buffered) {
   const Result<ImportResult> result = Import({exchange(0, 1), exchange(1, 0)});
   ASSERT_TRUE(result.ok()) << result.status().message();
   EXPECT_THAT(result->graph.assumptions,
-              Contains(HasSubstr("waits for a send go on when it begins")));
+              Contains(HasSubstr("waits for a send end when the send begins")));
 }
 
 // The highest possible tag, and a communicator without one.
@@ -241,15 +241,15 @@ TEST(AstraNetwork, reads_both_forms_and_refuses_the_rest) {
   EXPECT_THAT(ParseAstraNetwork("{\n \"logical-dims\": [\"8\",\"2\"]\n}", "n.json")->ranks,
               ElementsAre(8, 2));
   EXPECT_EQ(ParseAstraNetwork("npus_count: [ 8.5 ]", "n.yml").status().message(),
-            "n.yml:1: 8.5 is no number of ranks");
+            "n.yml:1: 8.5 is not a number of ranks");
   EXPECT_EQ(ParseAstraNetwork("npus: [ 8 ]", "n.yml").status().message(),
             "n.yml:1: unknown key 'npus'");
   EXPECT_EQ(ParseAstraNetwork("npus_count: [ 8 ]\nlatency: [ 1, 2 ]", "n.yml").status().message(),
-            "n.yml:2: npus_count has 1 dimensions, another key 2");
+            "n.yml:2: npus_count has 1 dimensions, but another key has 2");
   EXPECT_THAT(ParseAstraNetwork("{\"logical-dims\": [\"8\"], \"bandwidth\": [\"50\"]}", "n.json")
                   .status()
                   .message(),
-              HasSubstr("n.json:1: behind a list there is more"));
+              HasSubstr("n.json:1: there is more after the list"));
 }
 
 // TestCluster has two GPUs per node. 2^30 byte/s are one GB/s in ASTRA-sim.
@@ -303,7 +303,7 @@ TEST(SimAiTopology, gives_servers_and_the_rates_of_a_gpu) {
   EXPECT_EQ(ParseSimAiTopology(text.substr(0, 120), "t").status().message(),
             "t:6: a link is: from, to, bandwidth, latency, error rate");
   EXPECT_EQ(ParseSimAiTopology("8 3 2 2 8 H100\n", "t").status().message(),
-            "t:1: 4 GPUs do not fill servers of 3");
+            "t:1: 4 GPUs do not fill servers of 3 GPUs");
 }
 
 }  // namespace

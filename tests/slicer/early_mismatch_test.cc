@@ -57,9 +57,8 @@ TEST(EarlyMismatch, a_collective_of_one_rank_alone_is_told) {
   EXPECT_EQ(warning->count, 1);
   EXPECT_THAT(warning->example,
               HasSubstr("before its first iteration rank 0 makes 1 call of all_reduce on a group "
-                        "of 4 ranks, rank 1 0; the program hangs, unless iterations begin in "
-                        "front of this call on one rank and behind it on the other; "
-                        "--sandbox-ranks 0,1"));
+                        "of 4 ranks, rank 1 0; the program hangs, unless iterations begin before "
+                        "this call on one rank and after it on the other; --sandbox-ranks 0,1"));
   const auto sum_twice = [](RecordScript* script) {
     kSum(script);
     kSum(script);
@@ -104,7 +103,7 @@ TEST(EarlyMismatch, a_message_that_nobody_sends_is_told) {
   const auto warning = Compare(waits, Record(1, kNothing, kNothing));
   ASSERT_TRUE(warning.has_value());
   EXPECT_THAT(warning->example,
-              HasSubstr("in iteration 2 rank 1 sends rank 0 0 messages, of which it receives 1"));
+              HasSubstr("in iteration 2 rank 1 sends 0 messages to rank 0, which receives 1"));
   EXPECT_FALSE(Compare(waits, Record(1, kNothing, Messages({0}, true))).has_value());
 }
 

@@ -195,7 +195,7 @@ TEST(Iterations, another_order_in_each_iteration_is_told_so) {
   }
   const Result<graph::Fragment> fragment = RecordAll(script, 0, 0);
   ASSERT_FALSE(fragment.ok());
-  EXPECT_THAT(fragment.status().message(), HasSubstr("but for the order of their ops"));
+  EXPECT_THAT(fragment.status().message(), HasSubstr("except in the order of their ops"));
 }
 
 TEST(Iterations, a_range_of_the_programs_own_goes_before_optimizer_steps) {

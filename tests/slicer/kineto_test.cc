@@ -131,8 +131,9 @@ TEST(KinetoImport, host_and_gpu_take_the_time_that_they_took) {
   EXPECT_EQ(IterationNs(result->graph), 398'000);
   EXPECT_EQ(result->graph.ranks.size(), 2U);
   EXPECT_EQ(result->graph.roles.size(), 1U);
-  EXPECT_THAT(result->notes.Lines(),
-              Contains(HasSubstr("collectives of unknown size are kernels of the shortest time")));
+  EXPECT_THAT(
+      result->notes.Lines(),
+      Contains(HasSubstr("collectives of unknown size are kernels with their shortest time")));
 }
 
 TEST(KinetoImport, collectives_are_as_the_profile_notes_them) {
@@ -204,8 +205,8 @@ TEST(KinetoImport, shortened_list_of_unequal_distances_is_refused) {
         .Json();
   };
   EXPECT_TRUE(Import({noted("[0, 1, 2, ..., 63]")}).ok());
-  EXPECT_THAT(ErrorOf(noted("[0, 1, 2, ..., 455]")), HasSubstr("at equal distances"));
-  EXPECT_THAT(ErrorOf(noted("[0, 1, 2, 64, ..., 455]")), HasSubstr("at equal distances"));
+  EXPECT_THAT(ErrorOf(noted("[0, 1, 2, ..., 455]")), HasSubstr("are not equally spaced"));
+  EXPECT_THAT(ErrorOf(noted("[0, 1, 2, 64, ..., 455]")), HasSubstr("are not equally spaced"));
 }
 
 TEST(KinetoImport, job_of_unknown_size_has_the_ranks_that_its_groups_name) {
@@ -225,10 +226,12 @@ TEST(KinetoImport, tasks_without_a_call_are_counted_and_nothing_else_is_refused)
   json.replace(call, 17, "\"correlation\": 0}");
   const Result<ImportResult> result = Import({json});
   ASSERT_TRUE(result.ok()) << result.status().message();
-  EXPECT_THAT(result->notes.Lines(), Contains(HasSubstr("calls the profiles do not name")));
+  EXPECT_THAT(result->notes.Lines(),
+              Contains(HasSubstr("GPU tasks without the call that launched them")));
   Profile lost;
   lost.Step(0, 100).Task("lost", 7, 20, 10).Call("cudaMalloc", 10, 5);
-  EXPECT_THAT(ErrorOf(lost.Json()), HasSubstr("launched anything on the GPU; 1 tasks ran there"));
+  EXPECT_THAT(ErrorOf(lost.Json()),
+              HasSubstr("launched anything on the GPU; it has 1 GPU tasks without the call"));
 }
 
 TEST(KinetoImport, profiles_of_ranks_beyond_a_smaller_job_are_counted) {
@@ -238,7 +241,7 @@ TEST(KinetoImport, profiles_of_ranks_beyond_a_smaller_job_are_counted) {
   ASSERT_TRUE(result.ok()) << result.status().message();
   EXPECT_EQ(result->graph.ranks.size(), 1U);
   EXPECT_THAT(result->notes.Lines(),
-              Contains(HasSubstr("profiles are of ranks that the smaller job has not")));
+              Contains(HasSubstr("profiles of ranks that the smaller job does not have")));
 }
 
 TEST(KinetoImport, all_profiles_give_the_step_of_the_first) {
@@ -296,12 +299,12 @@ TEST(KinetoImport, rank_without_a_profile_does_what_the_next_lower_one_does) {
 TEST(KinetoImport, what_cannot_be_read_is_refused_with_its_place) {
   EXPECT_THAT(ErrorOf("{\"traceEvents\": [}, 1, 2, 3, 4, 5, 6, 7, 8]}"),
               HasSubstr("profile0: byte 17: "));
-  EXPECT_THAT(ErrorOf("{\"traceEvents\": []}"), HasSubstr("no kernels of a GPU in it"));
+  EXPECT_THAT(ErrorOf("{\"traceEvents\": []}"), HasSubstr("contains no kernels of a GPU"));
   EXPECT_THAT(ErrorOf(Profile().Step(0, 1).Task("k", 7, 0, 1).Json()),
-              HasSubstr("no calls of CUDA in it"));
+              HasSubstr("contains no calls of CUDA"));
   EXPECT_THAT(ErrorOf("no JSON"), HasSubstr("profile0: byte 1: Invalid value"));
   EXPECT_THAT(ErrorOf(""), HasSubstr("profile0: byte 0: The document is empty"));
-  EXPECT_THAT(ErrorOf("\"abc\""), HasSubstr("no kernels of a GPU in it"));
+  EXPECT_THAT(ErrorOf("\"abc\""), HasSubstr("contains no kernels of a GPU"));
   EXPECT_THAT(ErrorOf(SmallStep(5, 2).Json()), HasSubstr("of rank 5, but the job has 2"));
   const Result<ImportResult> twice = Import({SmallStep().Json(), SmallStep().Json()});
   EXPECT_THAT(twice.status().message(), HasSubstr("a second profile of rank 0"));
@@ -318,10 +321,11 @@ TEST(KinetoImport, target_that_groups_do_not_divide_is_refused) {
   const std::string pairs = SmallStep(0, 4, kNoted).Json();  // of four ranks: 0 and 1, 2 and 3
   const Result<ImportResult> even = Import({pairs}, 12);
   ASSERT_TRUE(even.ok()) << even.status().message();
-  EXPECT_THAT(even->notes.Lines(), Contains(HasSubstr("meet in no group: 3")));
+  EXPECT_THAT(even->notes.Lines(), Contains(HasSubstr("share no group: 3")));
   const Result<ImportResult> odd = Import({pairs}, 13);
   EXPECT_EQ(odd.status().code(), StatusCode::kInvalidArgument);
-  EXPECT_THAT(odd.status().message(), HasSubstr("13 ranks are no multiple of process group 'dp'"));
+  EXPECT_THAT(odd.status().message(),
+              HasSubstr("13 ranks are not a multiple of process group 'dp'"));
 }
 
 TEST(ProcessAxis, outermost_groups_grow_and_others_stay) {

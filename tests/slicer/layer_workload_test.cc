@@ -115,30 +115,31 @@ TEST(LayerWorkload, refuses_what_is_wrong_and_says_where) {
   EXPECT_EQ(error(""),
             "w.txt:1: a kind of parallelism is expected, such as DATA or HYBRID_TRANSFORMER");
   EXPECT_EQ(error("HYBRID_DLRM 3\n1\n"),
-            "w.txt:1: the kind of parallelism 'HYBRID_DLRM' cannot be taken");
+            "w.txt:1: the kind of parallelism 'HYBRID_DLRM' is not supported");
   EXPECT_EQ(error("DATA\nx\n"), "w.txt:2: a number of layers from 1 to 1048576 is expected");
   EXPECT_EQ(error("DATA\n2\na -1 1 NONE 0 1 NONE 0 1 NONE 0 0\n"),
             "w.txt:3: the file ends after 1 of 2 layers; is it cut off?");
   EXPECT_EQ(error("DATA\n1\na -1 1 NONE 0 1 NONE 0 1\n"),
-            "w.txt:3: a layer has 12 columns, found 9");
+            "w.txt:3: expected 12 columns for a layer, found 9");
   EXPECT_EQ(error("DATA\n1\na -1 1 NONE 0 1 NONE 0 1 NONE 0 0 DATA\n"),
-            "w.txt:3: a layer has 12 columns, found 13");
+            "w.txt:3: expected 12 columns for a layer, found 13");
   EXPECT_EQ(error("DATA all_gpus:\n1\n"), "w.txt:1: 'all_gpus:' has no number");
   EXPECT_EQ(error("DATA\n1\na -1 1 NONE 0 1 NONE 0 1 NONE 0 x\n"),
-            "w.txt:3: 'x' is no time of an update");
+            "w.txt:3: 'x' is not the time of an update");
   EXPECT_EQ(
       error("DATA\n1\na -1 1 NONE 0 1 NONE 0 1 NONE 0 0\n\nb -1 1 NONE 0 1 NONE 0 1 NONE 0 0"),
-      "w.txt:5: a line behind the 1 layers that the file announces");
+      "w.txt:5: there is a line after the 1 layers that the file announces");
   EXPECT_EQ(Import("DATA all_gpus: 2097152\n1\na -1 1 NONE 0 1 NONE 0 1 NONE 0 0\n", 0)
                 .status()
                 .message(),
-            "w.txt:1: 2097152 ranks are more than 1048576");
+            "w.txt:1: 2097152 ranks are more than the possible 1048576");
   EXPECT_EQ(error("DATA\n1\na -1 1 NONE 0 1 NONE 0 1 SHUFFLE 8 0\n"),
-            "w.txt:3: the collective 'SHUFFLE' cannot be taken");
+            "w.txt:3: the collective 'SHUFFLE' is not supported");
   EXPECT_EQ(
       error("HYBRID_TRANSFORMER model_parallel_NPU_group: 3\n1\na -1 1 NONE 0 1 NONE 0 1 NONE "
             "0 0\n"),
-      "w.txt:1: 4 ranks cannot be model parallel 3, pipeline parallel 1 and expert parallel "
+      "w.txt:1: 4 ranks do not divide into model parallel 3, pipeline parallel 1 and expert "
+      "parallel "
       "1");
 }
 
@@ -160,7 +161,7 @@ std::vector<std::string> NotesOf(const std::string& text) {
 TEST(LayerWorkload, counts_what_the_kind_of_parallelism_leaves_out) {
   const std::string layer = "1\na -1 7 ALLREDUCE 64 7 ALLTOALL_EP 64 7 ALLREDUCE 64 0\n";
   const std::string no_collective =
-      "collectives where the kind of parallelism has none are left out";
+      "collectives that the kind of parallelism does not have are left out";
   const std::string first =
       "input gradients of the first layer, which nothing needs, are left out: 1";
   EXPECT_THAT(NotesOf("DATA\n" + layer), ElementsAre(no_collective + ": 2", first));
@@ -177,10 +178,9 @@ TEST(LayerWorkload, counts_what_the_kind_of_parallelism_leaves_out) {
 
 TEST(LayerWorkload, counts_what_the_head_says_and_nothing_takes) {
   const std::string layer = "1\na -1 7 NONE 0 7 NONE 0 7 NONE 0 0\n";
-  const std::string pipeline =
-      "numbers of the head that tell of the pipeline (vpp, ga, pp_comm) are left out";
+  const std::string pipeline = "header numbers about the pipeline (vpp, ga, pp_comm) are left out";
   const std::string others =
-      "numbers of the head that the kind of parallelism does not have are left out";
+      "header numbers that the kind of parallelism does not use are left out";
   EXPECT_THAT(NotesOf("HYBRID_TRANSFORMER vpp: 1 ga: 1 pp_comm 0 all_gpus: 4\n" + layer),
               ElementsAre());
   EXPECT_THAT(NotesOf("HYBRID_TRANSFORMER vpp: 8 ga: 24 pp_comm 50331648 moe: 2\n" + layer),

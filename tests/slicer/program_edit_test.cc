@@ -70,8 +70,8 @@ TEST(ProgramEdit, overlap_off_where_nothing_overlaps_changes_nothing) {
   const OverlapEdit off = {{"dp", graph::CollectiveKind::kReduceScatter}, false};
   EXPECT_EQ(Edited(graph, {off}).graph.roles, graph.roles);
   const OverlapEdit on = {{"dp", graph::CollectiveKind::kReduceScatter}, true};
-  EXPECT_THAT(Refusal(graph, on), HasSubstr("shown to be legal: its collectives run on the"));
-  EXPECT_THAT(Refusal(Synthesised(SmallJob()), on), HasSubstr("is on already"));
+  EXPECT_THAT(Refusal(graph, on), HasSubstr("shown to be safe: its collectives run on the"));
+  EXPECT_THAT(Refusal(Synthesised(SmallJob()), on), HasSubstr("is already on"));
 }
 
 // Without a pipeline it does not matter where in the backward pass the sums are waited for: the
@@ -192,9 +192,10 @@ TEST(ProgramEdit, recompute_tells_what_is_kept) {
     return Edited(graph, {RecomputeEdit{layer, bytes}}).memory.front();
   };
   EXPECT_THAT(memory("*", int64_t{1} << 20),
-              HasSubstr("4 MiB more of activations on a rank of role 'stage 0': 1 MiB of each "
-                        "layer and micro-batch, of which 4 wait at once at most"));
-  EXPECT_THAT(memory("layer 0", int64_t{1} << 20), HasSubstr("of which 2 wait at once"));
+              HasSubstr("4 MiB more for activations on a rank of role 'stage 0': 1 MiB per layer "
+                        "and micro-batch, at most 4 of which are kept at once"));
+  EXPECT_THAT(memory("layer 0", int64_t{1} << 20),
+              HasSubstr("at most 2 of which are kept at once"));
   EXPECT_THAT(memory("*", 0), HasSubstr("not known"));
 }
 
@@ -207,7 +208,7 @@ TEST(ProgramEdit, another_optimizer_moves_other_bytes) {
   const EditedGraph lion = Edited(graph, {OptimizerEdit{OptimizerKind::kLion}});
   EXPECT_EQ(OpsOf(lion.graph, graph::OpKind::kKernel), OpsOf(sgd.graph, graph::OpKind::kKernel));
   EXPECT_GT(TimeOf(lion.graph), TimeOf(sgd.graph));
-  EXPECT_THAT(Refusal(graph, OptimizerEdit{OptimizerKind::kAdam}), HasSubstr("adam already"));
+  EXPECT_THAT(Refusal(graph, OptimizerEdit{OptimizerKind::kAdam}), HasSubstr("already adam"));
   EXPECT_THAT(Refusal(graph, OptimizerEdit{OptimizerKind::kMuon}), HasSubstr("whole matrices"));
   EXPECT_THAT(Refusal(sgd.graph, OptimizerEdit{OptimizerKind::kAdam}), HasSubstr("recognised"));
 }
@@ -241,8 +242,9 @@ TEST(ProgramEdit, states_that_are_offloaded_are_neither_replaced_nor_offloaded_a
   const auto refusal = [&](const std::vector<ProgramEditStep>& steps) {
     return ApplyProgramEdits(graph, steps).status().message();
   };
-  EXPECT_THAT(refusal({states, OptimizerEdit{OptimizerKind::kLion}}), HasSubstr("in front of"));
-  EXPECT_THAT(refusal({states, states}), HasSubstr("offloaded already"));
+  EXPECT_THAT(refusal({states, OptimizerEdit{OptimizerKind::kLion}}),
+              HasSubstr("before the offload of its states"));
+  EXPECT_THAT(refusal({states, states}), HasSubstr("already offloaded"));
   Edited(graph, {states, OffloadEdit{.kind = OffloadKind::kActivations, .layer_bytes = 1}});
 }
 

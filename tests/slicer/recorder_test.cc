@@ -232,7 +232,7 @@ TEST(Recorder, refuses_a_world_that_is_not_the_jobs) {
     EXPECT_EQ(fragment.ok(), world == 8);
     if (!fragment.ok()) {
       EXPECT_THAT(fragment.status().message(),
-                  HasSubstr("a world of 8 ranks, the job has 16: it must use the RANK"));
+                  HasSubstr("a world of 8 ranks, but the job has 16; it must use the RANK"));
     }
   }
 }

@@ -40,7 +40,7 @@ TEST(StepsInHooks, steps_inside_of_a_backward_pass_make_one_iteration_of_it) {
   ASSERT_TRUE(fragment.ok()) << fragment.status().message();
   EXPECT_EQ(std::ranges::count(fragment->program.kind, OpKind::kKernel), 12);
   EXPECT_EQ(fragment->iterations, 3);
-  EXPECT_THAT(fragment->iteration_begin, HasSubstr("inside of a backward pass"));
+  EXPECT_THAT(fragment->iteration_begin, HasSubstr("inside a backward pass"));
 }
 
 // As with torch.autograd.set_multithreading_enabled(False).

@@ -122,7 +122,7 @@ std::vector<Segment> SegmentsOf(const TaskGraph& tasks, const GroupRule& rule, N
     const graph::CollectiveShape& shape = tasks.collectives[task.shape];
     const std::optional<LayerGroup> group = rule.GroupOf(task.comm);
     if (!group.has_value() || NameOf(shape.kind) == nullptr) {
-      notes->Add("collectives of a kind or a group that SimAI does not have are left out");
+      notes->Add("collectives of a kind or group that SimAI does not have are left out");
       continue;
     }
     Segment& segment = segments.back();
@@ -196,12 +196,13 @@ std::string PassText(const LayerPass& pass) {
 Result<std::string> SimAiText(const graph::Graph& graph, ExportResult* result) {
   Notes& notes = result->notes;
   PRISM_ASSIGN_OR_RETURN(const TaskGraph tasks, RaiseRank(graph, Rank(0), &notes));
-  notes.Add("ranks do what rank 0 does, though their role is another",
+  notes.Add("ranks do what rank 0 does, though they have another role",
             std::count_if(graph.ranks.role.begin(), graph.ranks.role.end(),
                           [&](uint32_t role) { return role != graph.ranks.role[0]; }));
   const GroupRule rule(graph);
-  notes.Add("ranks of a data parallel group that others divide are written as expert parallel",
-            rule.ep() > 1 ? rule.ep() : 0);
+  notes.Add(
+      "ranks of a data-parallel group that other groups divide are written as expert parallel",
+      rule.ep() > 1 ? rule.ep() : 0);
   const std::vector<Segment> segments = SegmentsOf(tasks, rule, &notes);
   size_t forward = 0;
   while (forward < segments.size() && IsBlocking(segments[forward])) {
@@ -210,7 +211,7 @@ Result<std::string> SimAiText(const graph::Graph& graph, ExportResult* result) {
   const std::span<const Segment> all(segments);
   const std::vector<WorkloadLayer> layers =
       JoinLayers(all.first(forward), DealBackward(all.subspan(forward)));
-  notes.Add("streams of a rank are one sequence; only data parallel collectives run beside others",
+  notes.Add("streams of a rank become one sequence; only data-parallel collectives run alongside",
             graph.role_of(Rank(0)).program.stream_count - 1);
   notes.Add("kernels are sums of time between collectives", static_cast<int64_t>(segments.size()));
   std::string text = fmt::format(

@@ -110,7 +110,7 @@ class RankWriter {
     if (begins > 0) {
       KeepLatest(&deps);
     }
-    notes_->Add("waits for the begin of a task are waits for what that task waits for", begins);
+    notes_->Add("waits for the start of a task become waits for what that task waits for", begins);
     node->data_deps.assign(deps.begin(), deps.end());
     if (begin_awaited_[index]) {
       waits_[index] = node->data_deps;
@@ -133,7 +133,7 @@ class RankWriter {
     node->type = ChakraType::kCompute;
     node->duration_us = static_cast<uint64_t>(DivideUp(task.value, kNsPerMicro));
     node->duration_ns = task.value;
-    notes_->Add("durations are whole microseconds to readers that do not know duration_ns",
+    notes_->Add("durations are whole microseconds for readers that do not know duration_ns",
                 task.value % kNsPerMicro != 0 ? 1 : 0);
     const graph::Program& program = graph_.role_of(rank_).program;
     if (task.name == kHostTask || program.kind[task.name] == graph::OpKind::kHostGap) {
@@ -170,7 +170,7 @@ class RankWriter {
     node->bytes = shape.bytes;
     if (shape.kind == CollectiveKind::kAllGather) {
       node->bytes = DivideUp(shape.bytes, members);
-      notes_->Add("all_gathers of a size that its ranks do not divide are rounded up",
+      notes_->Add("all_gathers whose size is not a multiple of their ranks are rounded up",
                   shape.bytes % members != 0 ? 1 : 0);
     }
     node->group = GroupName(task.comm);
@@ -225,10 +225,10 @@ double RateBetweenNodes(const graph::ParameterTable& table, int64_t gpus_per_nod
 Status RefuseOtherRanks(const std::string& prefix, uint32_t ranks) {
   for (const std::string& file : TracesOf(prefix)) {
     if (*RankOfTrace(file) >= ranks) {
-      return InvalidArgument(fmt::format(
-          "{}: is there already, of a rank that this job of {} does not have: remove it, or choose "
-          "another prefix",
-          file, ranks));
+      return InvalidArgument(
+          fmt::format("{}: exists already, from a rank that this job of {} does not have; remove "
+                      "it, or use another prefix",
+                      file, ranks));
     }
   }
   return OkStatus();
@@ -248,7 +248,7 @@ AstraNetwork NetworkOf(const graph::ClusterSpec& cluster, uint32_t ranks, Notes*
   const double between = RateBetweenNodes(table, per_node);
   const double latency = base + table.Value("net.hop_ns") * kSecondsPerNs;
   if (ranks % per_node != 0) {
-    notes->Add("ranks do not fill their nodes: a message inside of one is no faster than another",
+    notes->Add("ranks do not fill their nodes: messages inside a node are no faster than others",
                ranks);
     return {{"Switch"}, {ranks}, {std::min(links, between)}, {latency}};
   }
@@ -279,7 +279,7 @@ Result<ExportResult> ExportChakra(const graph::Graph& graph, const std::string& 
   const AstraNetwork network = NetworkOf(graph.cluster, graph.ranks.size(), &result.notes);
   PRISM_RETURN_IF_ERROR(write(prefix + ".network.yml", AstraNetworkText(network)));
   result.notes.Add(
-      "NCCL's algorithms and protocols are left out: a network is links and latencies");
+      "NCCL's algorithms and protocols are left out: the network has only links and latencies");
   return result;
 }
 

@@ -77,7 +77,7 @@ class GoalTranslation {
       task.value = std::max<int64_t>(task.value, 1);
     }
     notes->Add("kernels keep their time but not their name and shape", kernels);
-    notes->Add("messages of no bytes are written with one", empty);
+    notes->Add("messages of zero bytes are written with one", empty);
     notes->Add("tasks share one of 256 cpus with those of another stream", shared_cpus);
     return tasks;
   }

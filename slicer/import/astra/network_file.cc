@@ -58,7 +58,7 @@ class NetworkReader {
       return lines_.Wrong("a key with a list on one line is expected: npus_count: [ 8, 16 ]");
     }
     if (text.find_first_not_of(",} \t\r\"'", end + 1) != std::string_view::npos) {
-      return lines_.Wrong("behind a list there is more: one key and its list on a line");
+      return lines_.Wrong("there is more after the list; put one key and its list on a line");
     }
     Entry entry = {Trimmed(text.substr(0, colon)), {}};
     if (entry.key.starts_with('{')) {
@@ -83,7 +83,7 @@ class NetworkReader {
         double ranks = 0;
         PRISM_RETURN_IF_ERROR(ReadNumber(value, &ranks));
         if (ranks < 1 || ranks > graph::kMaxRanks || ranks != std::floor(ranks)) {
-          return lines_.Wrong(fmt::format("{} is no number of ranks", value));
+          return lines_.Wrong(fmt::format("{} is not a number of ranks", value));
         }
         network_.ranks.push_back(static_cast<int64_t>(ranks));
       }
@@ -107,7 +107,7 @@ class NetworkReader {
 
   Status ReadNumber(std::string_view text, double* number) const {
     return ParseNumber(text, number) ? OkStatus()
-                                     : lines_.Wrong(fmt::format("'{}' is no number", text));
+                                     : lines_.Wrong(fmt::format("'{}' is not a number", text));
   }
 
   [[nodiscard]] Status Check() const {
@@ -126,7 +126,7 @@ class NetworkReader {
          {network_.topology.size(), network_.bandwidth.size(), network_.latency.size()}) {
       if (size != 0 && size != dims) {
         return lines_.Wrong(
-            fmt::format("npus_count has {} dimensions, another key {}", dims, size));
+            fmt::format("npus_count has {} dimensions, but another key has {}", dims, size));
       }
     }
     return OkStatus();

@@ -90,7 +90,7 @@ class TopologyReader {
     for (size_t i = 0; i + 1 < kHeadWords && i < words.size(); ++i) {
       const std::optional<int64_t> number = NumberOf(words[i]);
       if (!number.has_value() || *number < 0 || *number > kMaxNodes * 64) {
-        return lines_.Wrong(fmt::format("'{}' is no count", words[i]));
+        return lines_.Wrong(fmt::format("'{}' is not a count", words[i]));
       }
       numbers.push_back(*number);
     }
@@ -104,7 +104,8 @@ class TopologyReader {
     nodes_ = numbers[0];
     links_ = numbers[4];
     if (gpus_ < 1 || nodes_ > kMaxNodes || per_server_ < 1 || gpus_ % per_server_ != 0) {
-      return lines_.Wrong(fmt::format("{} GPUs do not fill servers of {}", gpus_, per_server_));
+      return lines_.Wrong(
+          fmt::format("{} GPUs do not fill servers of {} GPUs", gpus_, per_server_));
     }
     return OkStatus();
   }
@@ -120,11 +121,12 @@ class TopologyReader {
     const std::optional<double> latency = WithUnit(words[3], kTimes);
     if (!from.has_value() || !to.has_value() || *from < 0 || *to < 0 || *from >= nodes_ ||
         *to >= nodes_) {
-      return lines_.Wrong(fmt::format("'{}' or '{}' is no node of {}", words[0], words[1], nodes_));
+      return lines_.Wrong(
+          fmt::format("'{}' or '{}' is not one of the {} nodes", words[0], words[1], nodes_));
     }
     if (!rate.has_value() || !latency.has_value()) {
       return lines_.Wrong(
-          fmt::format("'{}' is no bandwidth or '{}' no latency", words[2], words[3]));
+          fmt::format("'{}' is not a bandwidth or '{}' is not a latency", words[2], words[3]));
     }
     if (*from == 0 && *to >= gpus_) {
       Side& side = *to < first_network_switch_ ? nvlink_ : nic_;

@@ -54,7 +54,7 @@ class WorkloadReader {
     while (!lines_.AtEnd()) {
       if (!Words(lines_.Next()).empty()) {
         return lines_.Wrong(
-            fmt::format("a line behind the {} layers that the file announces", *count));
+            fmt::format("there is a line after the {} layers that the file announces", *count));
       }
     }
     return std::move(workload_);
@@ -76,7 +76,7 @@ class WorkloadReader {
     }
     if (!known) {
       return lines_.Wrong(
-          fmt::format("the kind of parallelism '{}' cannot be taken", words.front()));
+          fmt::format("the kind of parallelism '{}' is not supported", words.front()));
     }
     if (words.size() % 2 == 0) {
       return lines_.Wrong(fmt::format("'{}' has no number", words.back()));
@@ -88,11 +88,11 @@ class WorkloadReader {
       }
       const std::optional<int64_t> number = NumberOf(words[i + 1]);
       if (!number.has_value() || *number < 0) {
-        return lines_.Wrong(fmt::format("'{}' is no number for {}", words[i + 1], key));
+        return lines_.Wrong(fmt::format("'{}' is not a number for {}", words[i + 1], key));
       }
       if (key.starts_with("checkpoint") && *number != 0) {
         return lines_.Wrong(
-            "layers that run again in the backward pass (checkpoints) cannot be taken");
+            "layers that run again in the backward pass (checkpoints) are not supported");
       }
       workload_.numbers[std::string(key)] = *number;
     }
@@ -102,7 +102,8 @@ class WorkloadReader {
   Status ReadLayer() {
     const std::vector<std::string_view> words = Words(lines_.Next());
     if (words.size() != kColumns) {
-      return lines_.Wrong(fmt::format("a layer has {} columns, found {}", kColumns, words.size()));
+      return lines_.Wrong(
+          fmt::format("expected {} columns for a layer, found {}", kColumns, words.size()));
     }
     WorkloadLayer layer;
     layer.name = words[0];
@@ -114,7 +115,7 @@ class WorkloadReader {
         ReadPass(columns.subspan(8, 3), LayerGroup::kData, &layer.weight_gradient));
     const std::optional<int64_t> update = NumberOf(words[kColumns - 1]);
     if (!update.has_value() || *update < 0) {
-      return lines_.Wrong(fmt::format("'{}' is no time of an update", words[kColumns - 1]));
+      return lines_.Wrong(fmt::format("'{}' is not the time of an update", words[kColumns - 1]));
     }
     layer.update = *update;
     workload_.layers.push_back(std::move(layer));
@@ -126,7 +127,7 @@ class WorkloadReader {
     const std::optional<int64_t> compute = NumberOf(columns[0]);
     const std::optional<int64_t> bytes = NumberOf(columns[2]);
     if (!compute.has_value() || *compute < 0 || !bytes.has_value() || *bytes < 0) {
-      return lines_.Wrong(fmt::format("'{}' or '{}' is no number", columns[0], columns[2]));
+      return lines_.Wrong(fmt::format("'{}' or '{}' is not a number", columns[0], columns[2]));
     }
     pass->compute = *compute;
     pass->bytes = *bytes;
@@ -151,7 +152,7 @@ class WorkloadReader {
         return OkStatus();
       }
     }
-    return lines_.Wrong(fmt::format("the collective '{}' cannot be taken", columns[1]));
+    return lines_.Wrong(fmt::format("the collective '{}' is not supported", columns[1]));
   }
 
   LineReader lines_;

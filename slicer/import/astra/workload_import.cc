@@ -58,8 +58,8 @@ Result<Groups> TransformerGroups(const LayerWorkload& workload,
   if (tp > graph::kMaxRanks || ep > graph::kMaxRanks || pp > graph::kMaxRanks ||
       ranks % (tp * pp) != 0 || ranks / (tp * pp) % ep != 0) {
     return BadFile(
-        fmt::format("{}:1: {} ranks cannot be model parallel {}, pipeline parallel {} "
-                    "and expert parallel {}",
+        fmt::format("{}:1: {} ranks do not divide into model parallel {}, pipeline parallel {} and "
+                    "expert parallel {}",
                     file, ranks, tp, pp, ep));
   }
   Groups groups;
@@ -87,8 +87,8 @@ Result<Groups> DimensionGroups(const LayerWorkload& workload,
   const bool hybrid = IsHybrid(workload.kind);
   if (hybrid && dims.size() < 2) {
     return BadFile(
-        fmt::format("{}:1: which ranks are model parallel is a matter of the network's "
-                    "first dimension; name a network of two: --network FILE",
+        fmt::format("{}:1: the first dimension of the network decides which ranks are model "
+                    "parallel; name a network of two dimensions with --network FILE",
                     file));
   }
   Groups groups;
@@ -180,7 +180,8 @@ class LayerTasks {
                  const Target& target) {
     const int64_t unit = dialect_ == LayerDialect::kAstra ? kNsPerMicroSecond : 1;
     if (pass.compute > kMaxCompute / unit) {
-      return BadFile(fmt::format("{}:{}: a compute time of {}", target.file, line_, pass.compute));
+      return BadFile(fmt::format("{}:{}: the compute time {} is out of range", target.file, line_,
+                                 pass.compute));
     }
     Task task;
     task.resource = kCompute;
@@ -207,8 +208,8 @@ class LayerTasks {
     const bool is_part =
         pass.kind == graph::CollectiveKind::kAllGather && dialect_ == LayerDialect::kAstra;
     if (pass.bytes > kMaxBytes / (is_part ? size : 1)) {
-      return BadFile(
-          fmt::format("{}:{}: a collective of {} bytes", target.file, line_, pass.bytes));
+      return BadFile(fmt::format("{}:{}: a collective of {} bytes is out of range", target.file,
+                                 line_, pass.bytes));
     }
     graph::CollectiveShape shape;
     shape.kind = pass.kind;
@@ -250,13 +251,12 @@ Result<int64_t> CountRanks(const LayerWorkload& workload,
     ranks = layers.dims.empty() ? workload.Number("all_gpus", 0) : places;
   }
   if (ranks > graph::kMaxRanks) {
-    return BadFile(fmt::format("{}:1: {} ranks are more than {}", file, ranks, graph::kMaxRanks));
+    return BadFile(
+        fmt::format("{}:1: {} ranks are more than the possible {}", file, ranks, graph::kMaxRanks));
   }
   if (ranks < 1) {
-    return BadFile(
-        fmt::format("{}: does not say how many ranks there are; name them: --target-gpus "
-                    "N or --network FILE",
-                    file));
+    return BadFile(fmt::format(
+        "{}: does not say how many ranks there are; use --target-gpus N or --network FILE", file));
   }
   if (!layers.dims.empty() && places != ranks) {
     return InvalidArgument(fmt::format("the network has {} places, not {}", places, ranks));
@@ -274,7 +274,7 @@ void NotePass(const LayerPass& pass,
   const bool computes = workload.kind != WorkloadKind::kMicro;
   notes->Add("compute times are left out: a MICRO workload has none",
              !computes && pass.compute > 0 ? 1 : 0);
-  notes->Add("collectives where the kind of parallelism has none are left out",
+  notes->Add("collectives that the kind of parallelism does not have are left out",
              pass.communicates && !exchanges ? 1 : 0);
   notes->Add("collectives of groups of one rank are left out",
              pass.communicates && exchanges && groups.SizeOf(pass.group) == 1 ? 1 : 0);
@@ -308,8 +308,8 @@ void NoteHead(const LayerWorkload& workload, Notes* notes) {
       continue;
     }
     notes->Add(std::ranges::find(kOfPipeline, key) != std::end(kOfPipeline)
-                   ? "numbers of the head that tell of the pipeline (vpp, ga, pp_comm) are left out"
-                   : "numbers of the head that the kind of parallelism does not have are left out");
+                   ? "header numbers about the pipeline (vpp, ga, pp_comm) are left out"
+                   : "header numbers that the kind of parallelism does not use are left out");
   }
 }
 
@@ -325,7 +325,7 @@ void NoteMeaning(const LayerWorkload& workload,
   notes->Add("updates of layers take no time",
              std::count_if(workload.layers.begin(), workload.layers.end(),
                            [](const WorkloadLayer& layer) { return layer.update > 0; }));
-  notes->Add("pipeline stages wait for no other stage: the file holds one stage's layers",
+  notes->Add("pipeline stages do not wait for each other: the file has the layers of one stage",
              groups.parallel.pp > 1 ? groups.parallel.pp : 0);
   NoteLayers(workload, groups, notes);
   NoteHead(workload, notes);

@@ -83,7 +83,7 @@ class TraceReader {
     // Messages about tasks name the node.
     entry.task.line =
         static_cast<uint32_t>(std::min<uint64_t>(node.id, std::numeric_limits<uint32_t>::max()));
-    notes_.Add("control dependencies are left out, as ASTRA-sim leaves them",
+    notes_.Add("control dependencies are left out, as in ASTRA-sim",
                static_cast<int64_t>(node.control_deps.size()));
     switch (node.type) {
       case ChakraType::kCompute:
@@ -117,7 +117,7 @@ class TraceReader {
     }
     task->name = shared_.assembly->KernelName(node.name);
     task->value = node.duration_ns.value_or(static_cast<int64_t>(node.duration_us * 1000));
-    notes_.Add("compute nodes state no duration and take no time",
+    notes_.Add("compute nodes without a duration take no time",
                node.duration_us == 0 && !node.duration_ns ? 1 : 0);
     notes_.Add("nodes of a CPU run on a stream of their own and count as compute",
                node.on_cpu ? 1 : 0);
@@ -129,11 +129,11 @@ class TraceReader {
     const std::optional<int64_t> own = is_send ? node.source : node.destination;
     const std::optional<int64_t> other = is_send ? node.destination : node.source;
     if (own.has_value() && *own != tasks_.rank.value()) {
-      return Wrong(node, fmt::format("it names rank {} as the rank whose trace this is", *own));
+      return Wrong(node, fmt::format("it says that this is the trace of rank {}", *own));
     }
     if (!other.has_value() || *other < 0 || *other >= static_cast<int64_t>(shared_.all.size())) {
-      return Wrong(node, fmt::format("its {} is no rank of {}", is_send ? "comm_dst" : "comm_src",
-                                     shared_.all.size()));
+      return Wrong(node, fmt::format("its {} is not one of the {} ranks",
+                                     is_send ? "comm_dst" : "comm_src", shared_.all.size()));
     }
     int64_t bytes = 0;
     PRISM_RETURN_IF_ERROR(ReadBytes(node, kMaxBytes, &bytes));
@@ -147,7 +147,7 @@ class TraceReader {
 
   [[nodiscard]] Status ReadBytes(const ChakraNode& node, int64_t most, int64_t* bytes) const {
     if (!node.bytes) {
-      return Wrong(node, "it has no comm_size that is a whole number");
+      return Wrong(node, "its comm_size is missing or not a whole number");
     }
     if (*node.bytes < 0 || *node.bytes > most) {
       return Wrong(node, fmt::format("its comm_size is {}", *node.bytes));
@@ -196,7 +196,7 @@ class TraceReader {
       shape->reduce = ReduceOp::kSum;
     }
     if (shape->root < 0 && graph::HasRoot(shape->kind)) {
-      notes_.Add("collectives with a root do not name it and have the first rank");
+      notes_.Add("collectives that do not name their root have the first rank as root");
       shape->root = 0;
     }
     return OkStatus();
@@ -209,19 +209,17 @@ class TraceReader {
     if (named != groups_.end()) {
       *members = named->second;
     } else if (!node.group.empty() && !groups_.empty()) {
-      return Wrong(node, fmt::format("its process group '{}' is not among those that are known",
-                                     node.group));
+      return Wrong(node, fmt::format("its process group '{}' is unknown", node.group));
     } else if (partial && shared_.dims.empty()) {
-      return Wrong(node,
-                   "it involves some dimensions of the network only; say which: --network FILE");
+      return Wrong(
+          node,
+          "it involves only some dimensions of the network; name the network with --network FILE");
     } else if (partial) {
       *members = GroupAlong(tasks_.rank.value(), shared_.dims, node.involved_dims);
     } else {
       *members = shared_.all;
-      notes_.Add(
-          "collectives name a process group that no file describes, and have all "
-          "ranks",
-          node.group.empty() ? 0 : 1);
+      notes_.Add("collectives of a process group that no file describes have all ranks",
+                 node.group.empty() ? 0 : 1);
     }
     if (!std::binary_search(members->begin(), members->end(), tasks_.rank.value())) {
       return Wrong(node, fmt::format("rank {} is not in its process group '{}'",
@@ -244,7 +242,7 @@ class TraceReader {
     const auto [found, inserted] =
         resources_.try_emplace(key, static_cast<uint16_t>(resources_.size()));
     if (resources_.size() > kMaxResources) {
-      return Wrong(node, fmt::format("it is on one stream more than {}", kMaxResources));
+      return Wrong(node, fmt::format("it is on a stream beyond the possible {}", kMaxResources));
     }
     task->resource = found->second;
     return OkStatus();
@@ -267,8 +265,7 @@ class TraceReader {
                              [](const Entry& entry, uint64_t id) { return entry.id < id; });
         if (on == entries_.end() || on->id != dep) {
           return BadFile(
-              fmt::format("{}: node {} waits for node {}, which the file lacks; is it "
-                          "cut off?",
+              fmt::format("{}: node {} waits for node {}, which is not in the file; is it cut off?",
                           file_, entries_[task].id, dep));
         }
         tasks_.edges.push_back({task, static_cast<uint32_t>(on - entries_.begin()), false});
@@ -344,10 +341,9 @@ class ChakraImport {
                      reader.notes()};
       if (!reader.same_everywhere()) {
         if (traces_.size() < assembly_.rank_count()) {
-          return BadFile(
-              fmt::format("{}: has messages or process groups, so that ranks differ; "
-                          "name one file a rank",
-                          trace.name));
+          return BadFile(fmt::format(
+              "{}: has messages or process groups, so its ranks differ; name one file per rank",
+              trace.name));
         }
         Count(entry);
         assembly_.AddRank(rank, std::move(entry.lowered));
@@ -387,8 +383,7 @@ Result<ImportResult> ImportChakraBytes(const std::vector<TraceSource>& traces,
   if (options.target_gpus > 0 && static_cast<size_t>(options.target_gpus) != traces.size()) {
     if (traces.size() != 1) {
       return InvalidArgument(
-          fmt::format("{} traces cannot be extended to {} ranks: name one, or "
-                      "one a rank",
+          fmt::format("{} traces cannot be extended to {} ranks; name one, or one per rank",
                       traces.size(), options.target_gpus));
     }
     ranks = static_cast<uint32_t>(options.target_gpus);
@@ -397,7 +392,7 @@ Result<ImportResult> ImportChakraBytes(const std::vector<TraceSource>& traces,
                                          [](int64_t a, int64_t b) { return a * b; });
   if (!chakra.dims.empty() && places != ranks) {
     return InvalidArgument(
-        fmt::format("the network has {} places, the traces {} ranks", places, ranks));
+        fmt::format("the network has {} places, but the traces have {} ranks", places, ranks));
   }
   return ImportByPolicy([&](const ImportPolicy& policy) -> ImportAttempt {
     ChakraImport import(traces, ranks, policy);

@@ -20,7 +20,7 @@ Status ReadRanks(const Json& list,
   }
   for (const Json& entry : list) {
     if (!entry.is_number_unsigned() || entry.get<uint64_t>() >= ranks) {
-      return BadFile(fmt::format("{}: {} is no rank of {}", where,
+      return BadFile(fmt::format("{}: {} is not one of the {} ranks", where,
                                  entry.is_structured() ? "a list or object" : entry.dump(), ranks));
     }
     members->push_back(entry.get<uint32_t>());
@@ -42,7 +42,7 @@ Status ReadGroupFile(std::string_view text,
                      ProcessGroups* groups) {
   const Json document = Json::parse(text, nullptr, false);
   if (!document.is_object()) {
-    return BadFile(fmt::format("{}: is no JSON object of groups: {{\"1\": [0, 1], ...}}", file));
+    return BadFile(fmt::format("{}: is not a JSON object of groups: {{\"1\": [0, 1], ...}}", file));
   }
   for (const auto& [name, list] : document.items()) {
     std::vector<uint32_t> members;
@@ -64,7 +64,7 @@ Status ReadGroupNode(std::string_view values,
   const Json document =
       Json::parse(values.substr(kQuotes, values.size() - 2 * kQuotes), nullptr, false);
   if (!document.is_array()) {
-    return BadFile(fmt::format("{}: the node that lists process groups holds no JSON list", file));
+    return BadFile(fmt::format("{}: the node that lists process groups has no JSON list", file));
   }
   for (const Json& group : document) {
     if (!group.is_object() || !group.contains("pg_name") || !group.at("pg_name").is_string() ||

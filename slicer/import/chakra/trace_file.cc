@@ -126,7 +126,7 @@ class MessageReader {
                                       size, bytes_.size() - at_));
     }
     if (!message->ParseFromArray(bytes_.data() + at_, static_cast<int>(size))) {
-      return Wrong(begin, "this is no Chakra message; is it an execution trace (.et)?");
+      return Wrong(begin, "this is not a Chakra message; is the file an execution trace (.et)?");
     }
     at_ += size;
     return OkStatus();
@@ -136,7 +136,7 @@ class MessageReader {
   Status ReadSize(uint64_t* size) {
     for (uint32_t shift = 0; shift < 35; shift += 7) {
       if (AtEnd()) {
-        return Wrong(at_, "the file ends inside of a message's size; is it cut off?");
+        return Wrong(at_, "the file ends inside the size of a message; is it cut off?");
       }
       const auto byte = static_cast<unsigned char>(bytes_[at_++]);
       *size |= uint64_t{byte & 0x7FU} << shift;
@@ -144,7 +144,9 @@ class MessageReader {
         return OkStatus();
       }
     }
-    return Wrong(at_, "a message's size has more than five bytes; is this an execution trace?");
+    return Wrong(
+        at_,
+        "the size of a message has more than five bytes; is the file an execution trace (.et)?");
   }
 
   [[nodiscard]] Status Wrong(size_t at, const std::string& what) const {
@@ -207,7 +209,7 @@ Status ReadChakraTrace(std::string_view bytes,
   while (!reader.AtEnd()) {
     PRISM_RETURN_IF_ERROR(reader.Read(&message));
     if (message.ByteSizeLong() == 0) {
-      return BadFile(fmt::format("{}: holds an empty node; is it an execution trace (.et)?", file));
+      return BadFile(fmt::format("{}: has an empty node; is it an execution trace (.et)?", file));
     }
     PRISM_RETURN_IF_ERROR(take(NodeOf(message)));
   }

@@ -59,8 +59,8 @@ Status SortByRank(std::vector<std::string>* files) {
   for (const std::string& file : *files) {
     const std::optional<uint32_t> rank = RankOfTrace(file);
     if (!rank.has_value()) {
-      return InvalidArgument(
-          fmt::format("{}: which rank is it? name the files PREFIX.<rank>.et", file));
+      return InvalidArgument(fmt::format(
+          "{}: the name does not tell the rank; rename the files to PREFIX.<rank>.et", file));
     }
     if (!by_rank.emplace(*rank, file).second) {
       return InvalidArgument(fmt::format("{}: rank {} has two files", file, *rank));
@@ -70,7 +70,7 @@ Status SortByRank(std::vector<std::string>* files) {
   files->clear();
   for (const auto& [rank, file] : by_rank) {
     if (rank != next++) {
-      return InvalidArgument(fmt::format("no file is of rank {}", next - 1));
+      return InvalidArgument(fmt::format("there is no file for rank {}", next - 1));
     }
     files->push_back(file);
   }

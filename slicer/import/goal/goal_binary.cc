@@ -44,10 +44,10 @@ class GoalBinaryReader {
 
   Status Run() {
     if (bytes_.size() >= kMagicBytes && Load<uint64_t>(bytes_.data()) == kSpent) {
-      return Wrong(0, "this schedule was used up by a simulation (--save-mem); make it again");
+      return Wrong(0, "this schedule was consumed by a simulation (--save-mem); make it again");
     }
     if (bytes_.size() < kMagicBytes + kHeadBytes) {
-      return Wrong(bytes_.size(), "the file ends inside of its head; is it cut off?");
+      return Wrong(bytes_.size(), "the file ends inside its header; is it cut off?");
     }
     ranks_ = Load<uint32_t>(bytes_.data() + kMagicBytes);
     if (ranks_ == 0 || ranks_ > kMaxGoalRanks) {
@@ -55,7 +55,7 @@ class GoalBinaryReader {
                                             kMaxGoalRanks, ranks_));
     }
     if ((bytes_.size() - kMagicBytes - kHeadBytes) / kJumpBytes < ranks_) {
-      return Wrong(bytes_.size(), "the file ends inside of its table of ranks; is it cut off?");
+      return Wrong(bytes_.size(), "the file ends inside its table of ranks; is it cut off?");
     }
     PRISM_RETURN_IF_ERROR(handler_->begin(ranks_));
     for (uint32_t rank = 0; rank < ranks_; ++rank) {
@@ -71,9 +71,9 @@ class GoalBinaryReader {
     const auto end = Load<uint64_t>(bytes_.data() + jump + 8);
     const uint64_t room = bytes_.size() - kMagicBytes;
     if (begin > end || end > room || end - begin < 8) {
-      return Wrong(jump, fmt::format("rank {} is said to be at {} to {} of {} bytes; is the file "
-                                     "cut off?",
-                                     rank, begin, end, room));
+      return Wrong(
+          jump, fmt::format("rank {} should be at bytes {} to {} of {}; is the file cut off?", rank,
+                            begin, end, room));
     }
     part_ = bytes_.substr(kMagicBytes + begin, end - begin);
     part_at_ = kMagicBytes + begin;
@@ -83,7 +83,8 @@ class GoalBinaryReader {
     const uint64_t lists = first + uint64_t{kTaskBytes} * count;
     if (lists > part_.size()) {
       return Wrong(part_at_,
-                   fmt::format("rank {} has {} tasks, which its part does not hold", rank, count));
+                   fmt::format("rank {} has {} tasks, which do not fit into its part of the file",
+                               rank, count));
     }
     tasks_.Clear();
     tasks_.rank = Rank(rank);
@@ -112,16 +113,19 @@ class GoalBinaryReader {
       return Wrong(part_at_ + at + 4, fmt::format("a task has the unknown kind {}", kind));
     }
     if (size > (kind == kCalc ? kMaxGoalNs : kMaxGoalBytes)) {
-      return Wrong(part_at_ + at + 9, fmt::format("a task has the size {}", size));
+      return Wrong(part_at_ + at + 9,
+                   fmt::format("a task has the size {}, which is out of range", size));
     }
     task.value = static_cast<int64_t>(size);
     if (kind != kCalc) {
       if ((kind == kReceive && peer == kAny) || tag == kAny) {
-        return Wrong(part_at_ + at + 5,
-                     "a receive from any source or of any tag cannot be taken: name it");
+        return Wrong(
+            part_at_ + at + 5,
+            "a receive from any source or with any tag is not supported; name source and tag");
       }
       if (peer >= ranks_) {
-        return Wrong(part_at_ + at + 5, fmt::format("a message names rank {} of {}", peer, ranks_));
+        return Wrong(part_at_ + at + 5,
+                     fmt::format("a message names rank {}, but there are {} ranks", peer, ranks_));
       }
       task.kind = kind == kSend ? TaskKind::kSend : TaskKind::kReceive;
       task.peer = peer;
@@ -148,14 +152,17 @@ class GoalBinaryReader {
       return OkStatus();
     }
     if (list.lists + (uint64_t{first} + count) * 4 > part_.size()) {
-      return Wrong(part_at_ + list.at, "a list of dependencies is outside of its rank's part");
+      return Wrong(part_at_ + list.at,
+                   "a list of dependencies lies outside its rank's part of the file");
     }
     for (uint32_t i = 0; i < count; ++i) {
       const uint64_t at = list.lists + (uint64_t{first} + i) * 4;
       const auto task = Load<uint32_t>(part_.data() + at);
       if (task >= list.tasks || task == list.on) {
-        return Wrong(part_at_ + at, fmt::format("task {} of {} is said to wait for task {}", task,
-                                                list.tasks, list.on));
+        return Wrong(
+            part_at_ + at,
+            fmt::format("task {} waits for task {}, but its rank has other tasks only, {} in all",
+                        list.on, task, list.tasks));
       }
       tasks_.edges.push_back({task, list.on, list.begun});
     }

@@ -54,19 +54,19 @@ class GoalImport {
     result.bytes_read = static_cast<int64_t>(bytes_.size());
     result.tasks = task_count_;
     Notes& notes = result.notes;
-    notes.Add(fmt::format("messages cost what sends and receives of {} cost; cpu time of a message "
-                          "(o of LogGOPS) is not charged",
+    notes.Add(fmt::format("messages take as long as sends and receives on {}; their cpu time (o of "
+                          "LogGOPS) is not charged",
                           options.cluster.name),
               messages_);
-    notes.Add("calcs that only their cpu orders run in the order of the file", unordered_);
-    notes.Add("messages are on a cpu other than 0, which is not kept", cpus_);
-    notes.Add("messages are on a nic other than 0, which is not kept", nics_);
+    notes.Add("calcs ordered only by their cpu run in the order of the file", unordered_);
+    notes.Add("messages on a cpu other than 0: the cpu is not kept", cpus_);
+    notes.Add("messages on a nic other than 0: the nic is not kept", nics_);
     if (policy_.one_communicator) {
       const Status in_order = CheckTagOrder();
       if (!in_order.ok()) {
         return {in_order};
       }
-      notes.Add("tags are not kept, there are more than communicators can stand for",
+      notes.Add("tags are not kept, because there are too many",
                 static_cast<int64_t>(tags_.size()));
     }
     return FinishImport(*std::move(assembly_), options, std::move(result_), file_);
@@ -123,10 +123,10 @@ class GoalImport {
   [[nodiscard]] Status CheckTagOrder() const {
     for (const auto& [pair, sequence] : sequences_) {
       if (sequence.sent != sequence.received) {
-        return BadFile(fmt::format(
-            "{}: rank {} sends to rank {} by tag in another order than that receives, and more "
-            "than {} tags cannot be told apart; use fewer tags",
-            file_, pair >> 32U, pair & 0xFFFFFFFFU, kMaxTagCommunicators));
+        return BadFile(
+            fmt::format("{}: rank {} sends to rank {} in another order of tags than that rank "
+                        "receives, and more than {} tags cannot be told apart; use fewer tags",
+                        file_, pair >> 32U, pair & 0xFFFFFFFFU, kMaxTagCommunicators));
       }
     }
     return OkStatus();

@@ -33,7 +33,7 @@ class GoalTextReader {
       }
       PRISM_RETURN_IF_ERROR(ReadRank());
     }
-    PRISM_RETURN_IF_ERROR(unclosed_comment_ ? Wrong("a comment has no end") : OkStatus());
+    PRISM_RETURN_IF_ERROR(unclosed_comment_ ? Wrong("a comment is never closed") : OkStatus());
     for (uint32_t rank = 0; rank < ranks_; ++rank) {
       if (!seen_[rank]) {
         return Wrong(fmt::format("rank {} of {} is missing", rank, ranks_));
@@ -63,7 +63,7 @@ class GoalTextReader {
     uint64_t rank = 0;
     PRISM_RETURN_IF_ERROR(ReadNumber("a rank", ranks_ - 1, &rank));
     if (seen_[rank]) {
-      return Wrong(fmt::format("rank {} comes a second time", rank));
+      return Wrong(fmt::format("rank {} appears a second time", rank));
     }
     seen_[rank] = true;
     SkipToToken();
@@ -81,7 +81,7 @@ class GoalTextReader {
       }
       PRISM_RETURN_IF_ERROR(ReadStatement());
     }
-    return Wrong(fmt::format("the file ends inside of rank {}; is it cut off?", rank));
+    return Wrong(fmt::format("the file ends inside rank {}; is it cut off?", rank));
   }
 
   // "label: task", "task" or "label requires label".
@@ -142,7 +142,7 @@ class GoalTextReader {
     task.resource = 0;
     PRISM_RETURN_IF_ERROR(ReadAttributes(&task));
     if (!label.empty() && !labels_.Insert(label, static_cast<uint32_t>(tasks_.tasks.size()))) {
-      return Wrong(fmt::format("the label '{}' is taken", label));
+      return Wrong(fmt::format("the label '{}' is used twice", label));
     }
     tasks_.Add(task);
     return EndOfStatement();
@@ -152,7 +152,7 @@ class GoalTextReader {
   Status ReadPeer(Task* task) {
     SkipBlanks();
     if (const std::string_view unit = Word(); unit != "b") {
-      return Expected("\"b\" behind the number of bytes", unit);
+      return Expected("\"b\" after the number of bytes", unit);
     }
     const char* const direction = task->kind == TaskKind::kSend ? "to" : "from";
     SkipBlanks();
@@ -161,7 +161,7 @@ class GoalTextReader {
     }
     SkipBlanks();
     if (at_ < end_ && *at_ == '-') {
-      return Wrong("a receive from any source (-1) cannot be taken: name the sender");
+      return Wrong("a receive from any source (-1) is not supported; name the sender");
     }
     uint64_t peer = 0;
     PRISM_RETURN_IF_ERROR(ReadNumber("a rank", ranks_ - 1, &peer));
@@ -177,7 +177,7 @@ class GoalTextReader {
       if (word == "tag" && task->kind != TaskKind::kCompute) {
         SkipBlanks();
         if (at_ < end_ && *at_ == '-') {
-          return Wrong("a message of any tag (-1) cannot be taken: name the tag");
+          return Wrong("a message with any tag (-1) is not supported; name the tag");
         }
         PRISM_RETURN_IF_ERROR(ReadNumber("a tag", kMaxGoalTag, &value));
         task->comm = static_cast<uint32_t>(value);

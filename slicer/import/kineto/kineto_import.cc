@@ -29,21 +29,24 @@ class KinetoImport {
   Status AddProfile(int64_t of_rank, const KinetoTrace& trace, const std::string& file) {
     const auto rank = static_cast<uint32_t>(of_rank);
     if (of_rank >= world_) {
-      return BadFile(fmt::format("{}: of rank {}, but the job has {}", file, of_rank, world_));
+      return BadFile(
+          fmt::format("{}: is a profile of rank {}, but the job has {}", file, of_rank, world_));
     }
     if (program_of_.contains(rank)) {
-      return BadFile(fmt::format("{}: a second profile of rank {}; name one", file, rank));
+      return BadFile(fmt::format("{}: is a second profile of rank {}; name only one", file, rank));
     }
     const KinetoRange step = StepOf(trace);
     PRISM_ASSIGN_OR_RETURN(StepProgram program,
                            ProgramOfStep(trace, step, world_, file, &assembly_));
     result_.notes.Add(program.notes);
-    result_.notes.Add(fmt::format("steps are {} of {}, the first profile's of median duration",
-                                  step.name, trace.steps.size()),
-                      trace.steps.size() > 1 ? 1 : 0);
-    result_.notes.Add("profiles mark no steps, and are one each", trace.steps.empty() ? 1 : 0);
-    result_.notes.Add("profiles are cut off, and end early", trace.is_cut_off ? 1 : 0);
-    result_.notes.Add(fmt::format("profiles are of {}, whose kernels keep their measured times",
+    result_.notes.Add(
+        fmt::format("the step used is {} of {}, that of median duration in the first profile",
+                    step.name, trace.steps.size()),
+        trace.steps.size() > 1 ? 1 : 0);
+    result_.notes.Add("profiles mark no steps and count as one step each",
+                      trace.steps.empty() ? 1 : 0);
+    result_.notes.Add("profiles are cut off and end early", trace.is_cut_off ? 1 : 0);
+    result_.notes.Add(fmt::format("profiles were made on {}; their kernels keep the measured times",
                                   trace.gpu.empty() ? "a GPU without a name" : trace.gpu));
     result_.tasks += program.tasks;
     program_of_[rank] = programs_.size();
@@ -52,7 +55,7 @@ class KinetoImport {
   }
 
   Status AddRanks() {
-    result_.notes.Add("all-to-alls whose ranks move different amounts have the largest of them",
+    result_.notes.Add("all-to-alls whose ranks move different amounts have the largest amount",
                       EvenOutExchanges(&programs_));
     std::vector<std::optional<Rank>> first_of(programs_.size());
     for (uint32_t rank = 0; rank < ranks_; ++rank) {
@@ -72,7 +75,7 @@ class KinetoImport {
     if (ranks_ != world_) {
       NoteGrowth();
     }
-    result_.notes.Add("profiles are of ranks that the smaller job has not, and are left out",
+    result_.notes.Add("profiles of ranks that the smaller job does not have are left out",
                       std::ssize(programs_) - used);
     return OkStatus();
   }
@@ -92,9 +95,9 @@ class KinetoImport {
     }
     result_.notes.Add(
         growing.empty()
-            ? std::string("parts of the job, each as large as the profiled one, meet in no group")
-            : fmt::format("process groups over the whole job that become those of {} ranks ({}); "
-                          "all others keep their size",
+            ? std::string("parts of the job, each as large as the profiled one, share no group")
+            : fmt::format("process groups over the whole job grow to {} ranks ({}); all others "
+                          "keep their size",
                           ranks_, fmt::join(growing, ", ")),
         growing.empty() ? std::max<int64_t>(ranks_ / world_, 1) : std::ssize(growing));
   }
@@ -106,7 +109,7 @@ class KinetoImport {
       return *same;
     }
     KinetoRange step = TypicalStep(trace);
-    result_.notes.Add("profiles have other steps than the first one",
+    result_.notes.Add("profiles have other step numbers than the first one",
                       step_name_.empty() || trace.steps.empty() ? 0 : 1);
     if (step_name_.empty()) {
       step_name_ = step.name;
@@ -125,10 +128,10 @@ class KinetoImport {
     for (const ProcessAxis& axis : program.groups) {
       const std::optional<uint32_t> leader = LeaderOn(axis, rank, ranks_);
       if (!leader) {
-        return InvalidArgument(fmt::format(
-            "{} ranks are no multiple of process group '{}', {} ranks that lie {} apart; choose "
-            "another --target-gpus",
-            ranks_, axis.name, axis.size, axis.stride));
+        return InvalidArgument(
+            fmt::format("{} ranks are not a multiple of process group '{}' ({} ranks, {} apart); "
+                        "use another --target-gpus",
+                        ranks_, axis.name, axis.size, axis.stride));
       }
       const auto [known, inserted] = comm_ids_.try_emplace({axis.Key(), *leader}, 0);
       if (inserted) {
@@ -171,8 +174,8 @@ Result<uint32_t> WorldOf(const std::vector<KinetoTrace>& traces,
   int64_t world = traces.front().world;
   for (size_t i = 0; i < traces.size(); ++i) {
     if (traces[i].world != world) {
-      return BadFile(fmt::format("{}: of a job of {} ranks, {} of one of {}", profiles[i].name,
-                                 traces[i].world, profiles.front().name, world));
+      return BadFile(fmt::format("{}: is from a job of {} ranks, but {} is from one of {}",
+                                 profiles[i].name, traces[i].world, profiles.front().name, world));
     }
   }
   if (world <= 0) {
@@ -212,8 +215,9 @@ Result<ImportResult> ImportKinetoBytes(const std::vector<TraceSource>& profiles,
   ImportResult result = import.TakeResult();
   result.bytes_read = bytes;
   result.notes.Add(
-      fmt::format("profiles do not say how many ranks their job has: {}, as many as they name",
-                  world),
+      fmt::format(
+          "profiles do not say how many ranks their job has; taken as {}, the number they name",
+          world),
       traces.front().world > 0 ? 0 : 1);
   graph::ParallelSizes parallel;
   parallel.dp = static_cast<int32_t>(ranks);

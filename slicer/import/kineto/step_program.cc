@@ -106,12 +106,11 @@ class StepBuilder {
     const int64_t without = calls_.TasksWithoutCall(step_.begin_ns, step_.end_ns());
     if (step_program_.tasks == 0) {
       return BadFile(
-          fmt::format("{}: no call in its step ({}) launched anything on the GPU; {} "
-                      "tasks ran there whose calls the profile does not name",
+          fmt::format("{}: no call in its step ({}) launched anything on the GPU; it has {} GPU "
+                      "tasks without the call that launched them",
                       file_, step_.name, without));
     }
-    step_program_.notes.Add("tasks of the GPU whose calls the profiles do not name are left out",
-                            without);
+    step_program_.notes.Add("GPU tasks without the call that launched them are left out", without);
     PassHostUntil(step_.end_ns());
     program().Append({.kind = OpKind::kMarker, .flags = graph::kMarkerEnd, .signature = marker});
     program().comm_slot_count = static_cast<uint16_t>(step_program_.groups.size());
@@ -152,8 +151,8 @@ class StepBuilder {
     }
     if (entry.unseen_ns > 0) {
       step_program_.notes.Add(
-          "gaps of streams that wait for nothing are kernels, because profiles lack some of a CUDA "
-          "graph's");
+          "gaps of streams that wait for nothing count as kernels, because profiles lack some "
+          "kernels of a CUDA graph");
       IssueKernel("(not in the profile)", entry.unseen_ns, entry.stream);
     }
     if (IsNcclKernel(TaskAt(task).name)) {
@@ -184,10 +183,10 @@ class StepBuilder {
     std::optional<graph::CollectiveShape> shape = ShapeOf(noted, TaskAt(task).name);
     if (!shape || shape->bytes == 0) {
       step_program_.notes.Add(
-          shape ? "collectives of unknown size are kernels of the shortest time of any step, and "
-                  "wait for no other rank"
-                : "messages between two ranks, and what has no known kind, are kernels of the "
-                  "shortest time of any step, and wait for no other rank");
+          shape ? "collectives of unknown size are kernels with their shortest time in any step, "
+                  "and wait for no other rank"
+                : "messages between two ranks, and calls of unknown kind, are kernels with their "
+                  "shortest time in any step, and wait for no other rank");
       const DurationNs own = TaskAt(task).duration_ns;
       IssueKernel(TaskAt(task).name,
                   place < shortest_.size() ? std::min(shortest_[place], own) : own, stream);
@@ -195,17 +194,15 @@ class StepBuilder {
     }
     const std::optional<ProcessAxis> axis = AxisOf(noted.group, noted.ranks, world_);
     if (!axis) {
-      return BadFile(
-          fmt::format("{}: the ranks of process group '{}' are no part of {} at equal "
-                      "distances",
-                      file_, noted.group, world_));
+      return BadFile(fmt::format("{}: the ranks of process group '{}' are not equally spaced in {}",
+                                 file_, noted.group, world_));
     }
     const bool gathers = shape->kind == graph::CollectiveKind::kAllGather ||
                          shape->kind == graph::CollectiveKind::kGather;
     if (noted.is_input && gathers) {
       shape->bytes *= noted.ranks.empty() ? world_ : std::ssize(noted.ranks);
     }
-    step_program_.notes.Add("collectives do not say their process group, and have all ranks",
+    step_program_.notes.Add("collectives without a process group have all ranks",
                             noted.ranks.empty() ? 1 : 0);
     program().Append({.kind = OpKind::kCollective,
                       .flags = graph::kLaunchedWithPrevious,

@@ -313,9 +313,9 @@ Result<KinetoTrace> ReadKinetoTrace(std::string_view bytes, const std::string& f
     Sort(ranges);
   }
   if (trace.tasks.empty() || trace.calls.empty()) {
-    return BadFile(
-        fmt::format("{}: no {} in it; profile with ProfilerActivity.CPU and ProfilerActivity.CUDA",
-                    file, trace.tasks.empty() ? "kernels of a GPU" : "calls of CUDA"));
+    return BadFile(fmt::format(
+        "{}: contains no {}; profile with ProfilerActivity.CPU and ProfilerActivity.CUDA", file,
+        trace.tasks.empty() ? "kernels of a GPU" : "calls of CUDA"));
   }
   return trace;
 }

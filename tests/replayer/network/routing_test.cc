@@ -139,7 +139,7 @@ TEST(Routing, refuses_networks_that_cannot_join_their_nodes) {
   torus.nodes_per_cluster = 4;
   EXPECT_EQ(NetworkFault(torus, {5, 8, 100}), "");
   EXPECT_EQ(NetworkFault({}, {2'000'000'000, 8, 100}),
-            "network: it would join 2000000000 nodes; from 1 to 1048576 are possible");
+            "network: it would join 2000000000 nodes; 1 to 1048576 are possible");
 }
 
 // One of each shape; checked before anything is built.
@@ -149,9 +149,10 @@ TEST(Routing, refuses_networks_of_too_many_parts) {
   wide.leaf_uplinks = 4096;
   wide.leaves_per_pod = 1;
   wide.spine_uplinks = 4096;
-  EXPECT_EQ(NetworkFault(wide, {8, 8, 100}),
-            "network: it would have 17039488 NICs and switches and 1074004032 cables; 16777216 "
-            "and 16777216 are possible");
+  EXPECT_EQ(
+      NetworkFault(wide, {8, 8, 100}),
+      "network: it would have 17039488 NICs and switches and 1074004032 cables; at most 16777216 "
+      "and 16777216 are possible");
   NetworkSpec clusters;
   clusters.nodes_per_cluster = 1;
   EXPECT_NE(NetworkFault(clusters, {131072, 8, 100}), "");
@@ -161,12 +162,12 @@ TEST(Routing, refuses_networks_of_too_many_parts) {
 TEST(Routing, refuses_rates_that_leave_the_clock) {
   NetworkSpec spec;
   spec.cluster_ns = 1e18;
-  EXPECT_EQ(NetworkFault(spec), "network: cluster_ns is 1e+18; from 0 to 1000000000 is possible");
+  EXPECT_EQ(NetworkFault(spec), "network: cluster_ns is 1e+18; it must be from 0 to 1000000000");
   spec.cluster_ns = 1e9;
   EXPECT_EQ(NetworkFault(spec), "");
   spec.uplink_bytes_per_s = 1e-9;
   EXPECT_EQ(NetworkFault(spec),
-            "network: a bandwidth is 1e-09; from 1000000 to 1e+18 byte/s is possible");
+            "network: a bandwidth is 1e-09; it must be from 1000000 to 1e+18 byte/s");
   spec.uplink_bytes_per_s = 1e6;
   EXPECT_EQ(NetworkFault(spec), "");
 }
