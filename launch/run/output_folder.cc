@@ -51,7 +51,7 @@ bool HoldsWorkingFolder(const fs::path& path) {
       return true;
     }
   }
-  return target == target.root_path();
+  return !target.empty() && target == target.root_path();  // empty: a name that is too long
 }
 
 // Whether the file is in the folder, or has its name, and would not exist in the folder's
@@ -80,6 +80,11 @@ fs::path ExistingAncestor(const fs::path& path) {
   return ancestor;
 }
 
+Status Unusable(const std::string& path, const std::error_code& error) {
+  return EnvironmentLacks(
+      fmt::format("cannot write {}: {}; use another --out", path, error.message()));
+}
+
 // Inode number; 0 if there is nothing.
 uint64_t NumberOf(const std::string& path) {
   struct stat status = {};
@@ -96,6 +101,16 @@ std::string ProcessSpace() {
 
 std::string TemporaryName(const std::string& path) {
   return fmt::format("{}{}{}.{}", path, kTemporary, ProcessSpace(), getpid());
+}
+
+// Whether a run could begin to write there: makes a folder in `ancestor`, and removes it.
+std::error_code TryToWrite(const fs::path& ancestor, const fs::path& path) {
+  const fs::path folder = ancestor / TemporaryName(path.filename().string());
+  std::error_code error;
+  fs::create_directory(folder, error);
+  std::error_code ignored;
+  fs::remove(folder, ignored);
+  return error;
 }
 
 // Removes what killed runs of this machine have left beside `path` under their temporary names.
@@ -150,6 +165,9 @@ OutputFolder::~OutputFolder() {
 
 Status OutputFolder::Check(const OutputChoice& choice) {
   std::error_code error;
+  if (fs::current_path(error).empty()) {
+    return EnvironmentLacks("the current folder does not exist any more; change to another");
+  }
   const fs::path path(choice.path);
   if (HoldsWorkingFolder(path)) {
     return InvalidArgument(
@@ -177,12 +195,8 @@ Status OutputFolder::Check(const OutputChoice& choice) {
                       choice.path, input));
     }
   }
-  const fs::path ancestor = ExistingAncestor(path);
-  if (access(ancestor.c_str(), W_OK | X_OK) != 0 || !fs::is_directory(ancestor, error)) {
-    return EnvironmentLacks(fmt::format("{}: nothing can be written in {}; give another --out",
-                                        choice.path, ancestor.string()));
-  }
-  return OkStatus();
+  error = TryToWrite(ExistingAncestor(path), path);
+  return error ? Unusable(choice.path, error) : OkStatus();
 }
 
 Result<OutputFolder> OutputFolder::Create(const OutputChoice& choice) {
@@ -192,8 +206,7 @@ Result<OutputFolder> OutputFolder::Create(const OutputChoice& choice) {
   std::error_code error;
   fs::create_directories(folder.temporary_, error);
   if (error) {
-    return EnvironmentLacks(
-        fmt::format("{}: {}; use another --out", folder.temporary_, error.message()));
+    return Unusable(choice.path, error);
   }
   fs::remove(folder.temporary_, error);
   return folder;

@@ -167,6 +167,18 @@ TEST_F(OutputFolders, refusal_says_what_force_would_delete) {
       << refused.message();
 }
 
+TEST_F(OutputFolders, check_tries_to_write) {
+  EXPECT_TRUE(OutputFolder::Check({Path("new/out"), false, false}).ok());
+  EXPECT_TRUE(Names().empty());
+  std::ofstream(Path("file")) << "text";
+  for (const std::string& path :
+       {std::string("/proc/out"), Path(std::string(300, 'a')), Path("file/out")}) {
+    const Status refused = OutputFolder::Check({path, false, false});
+    EXPECT_EQ(refused.code(), StatusCode::kEnvironment) << path;
+    EXPECT_TRUE(refused.message().starts_with("cannot write " + path)) << refused.message();
+  }
+}
+
 TEST_F(OutputFolders, default_folder_is_replaced_only_when_it_is_ours) {
   fs::create_directories(Path("out"));
   std::ofstream(Path("out/thesis.txt")) << "precious";
