@@ -310,6 +310,20 @@ TEST(KinetoImport, what_cannot_be_read_is_refused_with_its_place) {
   EXPECT_THAT(twice.status().message(), HasSubstr("a second profile of rank 0"));
 }
 
+TEST(KinetoImport, list_of_events_alone_is_read_as_they_are) {
+  const std::string whole = SmallStep().Json();
+  const size_t begin = whole.find("\"traceEvents\": ") + 15;
+  const std::string list = whole.substr(begin, whole.rfind(']') + 1 - begin);
+  const Result<KinetoTrace> from_object = ReadKinetoTrace(whole, "p");
+  const Result<KinetoTrace> from_list = ReadKinetoTrace(list, "p");
+  ASSERT_TRUE(from_list.ok()) << from_list.status().message();
+  EXPECT_EQ(from_list->tasks.size(), from_object->tasks.size());
+  EXPECT_EQ(from_list->calls.size(), from_object->calls.size());
+  EXPECT_EQ(from_list->rank, -1);
+  EXPECT_FALSE(from_list->is_cut_off);
+  EXPECT_TRUE(ReadKinetoTrace(list.substr(0, list.size() - 1), "p")->is_cut_off);
+}
+
 TEST(KinetoImport, file_that_is_cut_off_gives_what_came_before) {
   const std::string json = SmallStep().Json();
   const Result<ImportResult> result = Import({json.substr(0, json.size() - 60)});

@@ -80,7 +80,7 @@ std::vector<uint32_t> RanksIn(std::string_view text, int64_t size) {
 }
 
 // Receives the parser's events. Its position is the path of keys: the events are the objects of the
-// list "traceEvents" of the outermost object.
+// list "traceEvents" of the outermost object, or of the outermost list, which is read as that one.
 class TraceHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, TraceHandler> {
  public:
   explicit TraceHandler(KinetoTrace* trace) : trace_(*trace) {}
@@ -106,7 +106,7 @@ class TraceHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Trac
   }
 
   bool StartObject() {
-    if (path_.size() == 2 && path_.front() == "traceEvents") {
+    if (path_.size() == 2 && path_.front() == kEventsKey) {
       event_ = Event();
     }
     return Enter();
@@ -119,13 +119,17 @@ class TraceHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Trac
 
   bool EndObject(rapidjson::SizeType /*members*/) {
     path_.pop_back();
-    if (path_.size() == 2 && path_.front() == "traceEvents") {
+    if (path_.size() == 2 && path_.front() == kEventsKey) {
       Keep();
     }
     return true;
   }
 
   bool StartArray() {
+    if (path_.empty()) {
+      is_list_ = true;
+      path_.emplace_back(kEventsKey);
+    }
     // A tensor of "Input Dims": [[2, 3], []].
     if (InArgument("Input Dims") && path_.size() == kArgumentDepth + 1) {
       event_.input_dims.push_back(1);
@@ -135,10 +139,14 @@ class TraceHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Trac
 
   bool EndArray(rapidjson::SizeType /*elements*/) {
     path_.pop_back();
+    if (is_list_ && path_.size() == 1) {
+      path_.pop_back();
+    }
     return true;
   }
 
  private:
+  static constexpr std::string_view kEventsKey = "traceEvents";
   static constexpr size_t kEventDepth = 3;     // root, list, event
   static constexpr size_t kArgumentDepth = 4;  // and its "args"
 
@@ -148,7 +156,7 @@ class TraceHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Trac
   }
 
   [[nodiscard]] bool InEvent() const {
-    return path_.size() >= kEventDepth && path_.front() == "traceEvents";
+    return path_.size() >= kEventDepth && path_.front() == kEventsKey;
   }
 
   [[nodiscard]] bool InArgument(std::string_view name) const {
@@ -280,6 +288,7 @@ class TraceHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Trac
 
   KinetoTrace& trace_;
   std::vector<std::string> path_;  // the last key read in each enclosing object
+  bool is_list_ = false;           // the whole file is a list of events
   Event event_;
 };
 
