@@ -5,7 +5,8 @@ source launch/setup.sh
 
 target=(--target-gpus 8192)
 for option in "$@"; do
-  [[ $option == --target[-_]gpus* ]] && target=()
+  [[ $option == -- ]] && break
+  [[ $option == --@(target[-_]gpus|graph|config)?(=*) ]] && target=()
 done
 command=(mpirun -n 4 build/bin/prism-emulate "${target[@]}" "$@")
 printf '%s\n' "${command[*]}" >&2

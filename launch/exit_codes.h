@@ -17,7 +17,8 @@ inline constexpr int kExitOk = 0;
 inline constexpr const char* kExitCodesHelp =
     "\nExit codes: 0 ok, 1 the run failed, 2 command line, 3 a named file is unusable, 4 a gate "
     "is\n"
-    "not met, 5 the environment lacks something, 130 SIGINT, 143 SIGTERM.\n";
+    "not met, 5 the environment lacks something, 130 SIGINT, 143 SIGTERM (under Open MPI's\n"
+    "mpirun 1 instead of these two).\n";
 
 inline int ExitCode(const Status& status) {
   return static_cast<int>(status.code());

@@ -112,6 +112,12 @@ Status CheckStrict(const std::vector<graph::Warning>& warnings) {
                                 first.example));
 }
 
+// "+12.3 %", "+49500 %".
+std::string PercentText(double percent) {
+  return std::abs(percent) < 100 ? fmt::format("{:+.3g} %", percent)
+                                 : fmt::format("{:+.0f} %", percent);
+}
+
 // Checks the emulated iteration time against the replayed one.
 Status CheckError(double allowed_pct, const RunSummary& run) {
   const double emulated = SecondsFromNs(run.emulated_ns);
@@ -123,7 +129,7 @@ Status CheckError(double allowed_pct, const RunSummary& run) {
   return GateNotMet(
       fmt::format("--max-error {}: an iteration takes {:.6g} s with the sandbox ranks and {:.6g} s "
                   "in the replay of the graph: {}",
-                  allowed_pct, emulated, replayed, error_pct));
+                  allowed_pct, emulated, replayed, PercentText(error_pct)));
 }
 
 Status CheckGates(const Options& options, const RunSummary& run) {
@@ -200,7 +206,12 @@ int Run(const std::vector<std::string>& arguments) {
   }
   Result<RunContext> context = PlanRun(line->options);
   if (!context.ok()) {
-    return Fail(kProgram, context.status(), line->options.color);
+    return Fail(kProgram, NamingVariables(line->options, context.status()), line->options.color);
+  }
+  if (MpiSession::LaunchedRank() == 0) {
+    for (const std::string& variable : line->unknown_variables) {
+      context->logger.Info("{} is set in the environment, but is not an option", variable);
+    }
   }
   if (context->options.print_config) {
     return Say(kProgram, ConfigText(context->options, context->job));

@@ -3,6 +3,8 @@
 #include <array>
 #include <string>
 
+#include <fmt/format.h>
+
 #include "graph/training_style.h"
 #include "replayer/memory/layer_tensors.h"
 
@@ -115,15 +117,20 @@ std::vector<ProgramEditStep> ReadProgramEdits(const graph::JobSpec& given, TomlR
   graph::JobSpec job = given;  // as left by the steps so far
   std::vector<ProgramEditStep> steps;
   for (TomlReader& table : root->TablesOr("program")) {
-    const EditTable* found = nullptr;
+    std::vector<const EditTable*> changes;
     for (const EditTable& edit : kTables) {
-      found = found == nullptr && table.Has(edit.key) ? &edit : found;
+      if (table.Has(edit.key)) {
+        changes.push_back(&edit);
+      }
     }
-    if (found == nullptr) {
-      table.Refuse("one of overlap, buckets, recompute, optimizer and offload is needed");
+    if (changes.size() != 1) {
+      table.Refuse(changes.empty()
+                       ? "one of overlap, buckets, recompute, optimizer and offload is needed"
+                       : fmt::format("{} and {} are two changes; give each its own [[program]]",
+                                     changes[0]->key, changes[1]->key));
       continue;
     }
-    steps.push_back(found->read(job, &table));
+    steps.push_back(changes.front()->read(job, &table));
     if (const auto* recompute = std::get_if<slicer::RecomputeEdit>(&steps.back());
         recompute != nullptr && recompute->layer == "*") {
       job.recompute = graph::Recompute::kNone;

@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "launch/options/options.h"
 
@@ -42,6 +43,18 @@ Status UnknownOption(const std::vector<FlagSpec>& flags,
   return InvalidArgument(fmt::format(
       "unknown option {}; {}", name,
       near.empty() ? fmt::format("see {}", help) : fmt::format("did you mean {}?", Dashed(near))));
+}
+
+Status RefuseRepeated(const std::vector<FlagSpec>& flags, const SplitCommandLine& split) {
+  for (const FlagSpec& flag : flags) {
+    const auto given = split.texts.find(flag.name);
+    if (!flag.repeatable && given != split.texts.end() && given->second.size() > 1) {
+      return InvalidArgument(fmt::format("{} is given {}, as '{}'; give it once", Dashed(flag.name),
+                                         given->second.size() == 2 ? "twice" : "several times",
+                                         fmt::join(given->second, "' and '")));
+    }
+  }
+  return OkStatus();
 }
 
 constexpr size_t kHelpIndent = 34;
@@ -115,6 +128,7 @@ Result<SplitCommandLine> SplitArguments(const std::vector<FlagSpec>& flags,
     }
     split.operands.push_back(rest);
   }
+  PRISM_RETURN_IF_ERROR(RefuseRepeated(flags, split));
   for (const auto& [name, on] : switches) {
     if (on) {
       split.texts[name] = {"on"};

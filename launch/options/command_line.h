@@ -15,6 +15,7 @@ namespace prism::launch {
 struct FlagSpec {
   std::string name;  // without dashes: "micro-batch-size"
   bool is_switch = false;
+  bool repeatable = false;
 };
 
 struct SplitCommandLine {
@@ -24,8 +25,9 @@ struct SplitCommandLine {
 };
 
 // Options may be anywhere, as --name value or --name=value; underscores in a name count as
-// dashes; -h is --help. kInvalidArgument, with the nearest known name, for an unknown option and
-// for one without its value. `help` is the command that messages point to: "prism replay --help".
+// dashes; -h is --help. kInvalidArgument, with the nearest known name, for an unknown option, for
+// one without its value, and for a second value of one that is not repeatable. `help` is the
+// command that messages point to: "prism replay --help".
 Result<SplitCommandLine> SplitArguments(const std::vector<FlagSpec>& flags,
                                         const std::vector<std::string>& arguments,
                                         const std::string& help);

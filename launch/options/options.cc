@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <map>
 #include <string>
@@ -49,16 +50,24 @@ bool IsOneLetterOff(std::string_view name, std::string_view meant) {
   return std::max(name.size(), meant.size()) == 1;
 }
 
+constexpr std::string_view kBeginning = "PRISM_";
+
+// What the shim, the tests and the stand-ins for a driver read.
+constexpr auto kOwnVariables = std::to_array<std::string_view>(
+    {"BLOCK_EVENTS", "CHANNEL_FD", "CHANNEL_PATH", "DRIVER", "EXCHANGE", "FAKE_GPU", "FAKE_GPU_LOG",
+     "GOLDEN_UPDATE", "GUARD", "HOLD", "STACK_FD", "STORE", "TEST_DEVICE", "VALUES",
+     "VALUES_BYTES"});
+
 // A variable whose name differs from an option's by one letter is a typing error, like an unknown
-// flag. Others with this prefix belong to other software, as may short ones, which are close to any
-// name.
-Status RefuseMisspeltVariables() {
-  constexpr std::string_view kBeginning = "PRISM_";
+// flag. Others may belong to other software, as may short ones, which are close to any name: those
+// are returned.
+Result<std::vector<std::string>> UnknownVariables() {
   constexpr size_t kShortest = 6;
   std::vector<std::string> known;
   for (const OptionSpec& spec : OptionTable()) {
     known.push_back(EnvironmentName(spec).substr(kBeginning.size()));
   }
+  std::vector<std::string> unknown;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
     if (!text.starts_with(kBeginning)) {
@@ -68,14 +77,19 @@ Status RefuseMisspeltVariables() {
     const std::string_view name = variable.substr(kBeginning.size());
     const auto meant = std::ranges::find_if(
         known, [&](const std::string& option) { return IsOneLetterOff(name, option); });
-    const bool is_known = std::ranges::find(known, name) != known.end();
-    if (!is_known && meant != known.end() && name.size() >= kShortest) {
+    if (std::ranges::find(known, name) != known.end() ||
+        std::ranges::find(kOwnVariables, name) != kOwnVariables.end()) {
+      continue;
+    }
+    if (meant != known.end() && name.size() >= kShortest) {
       return InvalidArgument(fmt::format(
           "{} is set, but there is no such option; did you mean {}{}? Rename or unset it", variable,
           kBeginning, *meant));
     }
+    unknown.emplace_back(variable);
   }
-  return OkStatus();
+  std::ranges::sort(unknown);
+  return unknown;
 }
 
 Result<Parsed> ParseArguments(const std::vector<std::string>& arguments) {
@@ -89,7 +103,7 @@ Result<Parsed> ParseArguments(const std::vector<std::string>& arguments) {
   }
   std::vector<FlagSpec> flags = {{"help", true}, {"version", true}};
   for (const OptionSpec& spec : OptionTable()) {
-    flags.push_back({spec.flag, spec.value_name.empty()});
+    flags.push_back({spec.flag, spec.value_name.empty(), spec.repeatable});
   }
   PRISM_ASSIGN_OR_RETURN(const SplitCommandLine split,
                          SplitArguments(flags, {arguments.begin(), dashes}, "--help"));
@@ -119,7 +133,6 @@ Status AddConfigFile(const std::string& path, RawValues* values, InputHashes* re
 
 // Combines the three sources, highest priority first.
 Result<RawValues> CollectValues(const Parsed& parsed, InputHashes* read) {
-  PRISM_RETURN_IF_ERROR(RefuseMisspeltVariables());
   RawValues values;
   for (const OptionSpec& spec : OptionTable()) {
     const std::string key = ConfigKey(spec);
@@ -322,6 +335,18 @@ class TypedReader {
   Status status_;
 };
 
+// Whether the message names the option, and not one whose name only begins like it.
+bool Mentions(std::string_view message, std::string_view flag) {
+  const std::string name = fmt::format("--{}", flag);
+  for (size_t at = message.find(name); at != message.npos; at = message.find(name, at + 1)) {
+    const size_t end = at + name.size();
+    if (end == message.size() || message.find_first_of("abcdefghijklmnopqrstuvwxyz-", end) != end) {
+      return true;
+    }
+  }
+  return false;
+}
+
 constexpr int64_t kMaxLength = 1LL << 30;  // sequences, tokens: far above any job
 
 void ReadJobOptions(TypedReader& reader, Options* options) {
@@ -391,6 +416,9 @@ Result<Options> TypedOptions(const RawValues& values) {
     if (!raw.file.empty()) {
       options.files[key] = raw.file;
     }
+    if (raw.origin.starts_with(kBeginning)) {
+      options.variables[key] = raw.origin;
+    }
   }
   return options;
 }
@@ -405,6 +433,7 @@ Result<CommandLine> ParseCommandLine(const std::vector<std::string>& arguments) 
   if (line.show_help || line.show_version) {
     return line;
   }
+  PRISM_ASSIGN_OR_RETURN(line.unknown_variables, UnknownVariables());
   InputHashes read;
   PRISM_ASSIGN_OR_RETURN(const RawValues values, CollectValues(parsed, &read));
   PRISM_ASSIGN_OR_RETURN(line.options, TypedOptions(values));
@@ -431,6 +460,17 @@ Status AtOrigin(const Options& options,
   return named.empty() || status.code() != StatusCode::kInvalidArgument
              ? status
              : BadFile(fmt::format("{}: {}: {}", file, fmt::join(named, ", "), status.message()));
+}
+
+Status NamingVariables(const Options& options, const Status& status) {
+  std::string message = status.message();
+  for (const OptionSpec& spec : OptionTable()) {
+    const auto variable = options.variables.find(ConfigKey(spec));
+    if (variable != options.variables.end() && Mentions(message, spec.flag)) {
+      message += fmt::format("; --{} is set by {}", spec.flag, variable->second);
+    }
+  }
+  return {status.code(), message};
 }
 
 Result<Options> ReadRunOptions(const std::string& config_file) {

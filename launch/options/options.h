@@ -137,6 +137,8 @@ struct Options {
   std::map<std::string, std::string> files;  // by config key: the file, for options from a config
                                              // file
 
+  std::map<std::string, std::string> variables;  // by config key: PRISM_*, for options from one
+
   bool operator==(const Options&) const = default;
 };
 
@@ -145,6 +147,7 @@ struct CommandLine {
   Options options;
   bool show_help = false;
   bool show_version = false;
+  std::vector<std::string> unknown_variables;  // PRISM_* that no option and no part of Prism reads
 };
 
 // Reads command line, environment and config file. kInvalidArgument for what is unknown,
@@ -159,6 +162,9 @@ Result<Options> ReadRunOptions(const std::string& config_file);
 Status AtOrigin(const Options& options,
                 const std::vector<std::string_view>& keys,
                 const Status& status);
+
+// The same refusal, which names an option, with the variable of the environment that set it.
+Status NamingVariables(const Options& options, const Status& status);
 
 // The whole text of --help.
 std::string HelpText();

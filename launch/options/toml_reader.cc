@@ -57,9 +57,10 @@ void TomlReader::Fail(const std::string& key, const std::string& what) {
   if (!state_->status.ok()) {
     return;
   }
-  const toml::node* node = FindNode(table_, key);
+  const toml::node* node = key.empty() ? AsTable(table_) : FindNode(table_, key);
   const std::string line = node == nullptr ? "" : fmt::format(":{}", node->source().begin.line);
-  state_->status = BadFile(fmt::format("{}{}: {}{}: {}", state_->where, line, path_, key, what));
+  const std::string name = key.empty() ? path_.substr(0, path_.size() - 1) : path_ + key;
+  state_->status = BadFile(fmt::format("{}{}: {}: {}", state_->where, line, name, what));
 }
 
 bool TomlReader::Has(const std::string& key) const {

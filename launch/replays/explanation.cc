@@ -9,13 +9,11 @@
 
 #include "graph/base/json_writer.h"
 #include "graph/describe.h"
-#include "launch/replays/replay_summary.h"
 #include "replayer/blame/blame.h"
 #include "replayer/blame/straggler.h"
 #include "replayer/cost/compute_cost.h"
 #include "replayer/report/blame_report.h"
 #include "replayer/report/json.h"
-#include "replayer/report/summary.h"
 #include "replayer/report/text.h"
 
 namespace prism::launch {
@@ -136,10 +134,9 @@ std::string AsJson(const graph::Graph& graph,
 
 Result<std::string> SummaryAndExplanation(const graph::LoadedGraph& loaded,
                                           const replayer::ReplayOptions& options,
+                                          const replayer::Summary& summary,
                                           const ExplanationChoice& choice,
                                           OutputFormat format) {
-  PRISM_ASSIGN_OR_RETURN(const replayer::Summary summary,
-                         ReplaySummary(loaded, options, Warns::kOfNoEffect));
   PRISM_ASSIGN_OR_RETURN(const Explanation explanation, Explain(choice, loaded.graph, options));
   if (format == OutputFormat::kText) {
     return AsText(loaded.graph, summary, explanation);

@@ -8,6 +8,7 @@
 #include "graph/valid_graph.h"
 #include "launch/options/options.h"
 #include "replayer/replay.h"
+#include "replayer/report/summary.h"
 
 namespace prism::launch {
 
@@ -17,10 +18,11 @@ struct ExplanationChoice {
   bool straggler = false;      // the slow rank by its symptoms
 };
 
-// The summary of the replay, and the chosen explanations. As JSON, the summary without any is
+// A replay's summary and the chosen explanations. As JSON, the summary without any is
 // summary.json; otherwise it is under one of the keys summary, costs, critical_path and straggler.
 Result<std::string> SummaryAndExplanation(const graph::LoadedGraph& loaded,
                                           const replayer::ReplayOptions& options,
+                                          const replayer::Summary& summary,
                                           const ExplanationChoice& choice,
                                           OutputFormat format);
 

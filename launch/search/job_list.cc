@@ -92,9 +92,10 @@ Result<JobSpeeds> SpeedsOf(const ListedJob& job,
   options.top = 1;
   PRISM_ASSIGN_OR_RETURN(const PlanEvaluator evaluator,
                          PlanEvaluator::Create(job.problem, precision));
-  for (const int64_t gpus : job.gpus) {
-    options.choices.gpus = {gpus};
-    PRISM_ASSIGN_OR_RETURN(SearchResult result, Search(evaluator, options, session));
+  for (size_t i = 0; i < job.gpus.size(); ++i) {
+    options.choices.gpus = {job.gpus[i]};
+    PRISM_ASSIGN_OR_RETURN(SearchResult result,
+                           Search(evaluator, OptionsOfPart(options, i, job.gpus.size()), session));
     if (!result.best.empty()) {
       speeds.plans.push_back(std::move(result.best.front()));
     }
@@ -142,8 +143,11 @@ Result<JobsAnswer> AllotJobs(const std::vector<ListedJob>& jobs,
                              MpiSession& session) {
   JobsAnswer answer;
   std::vector<DeadlineJob> to_place;
-  for (const ListedJob& job : jobs) {
-    PRISM_ASSIGN_OR_RETURN(JobSpeeds speeds, SpeedsOf(job, precision, options, session));
+  for (size_t j = 0; j < jobs.size(); ++j) {
+    const ListedJob& job = jobs[j];
+    PRISM_ASSIGN_OR_RETURN(
+        JobSpeeds speeds,
+        SpeedsOf(job, precision, OptionsOfPart(options, j, jobs.size()), session));
     DeadlineJob placed = {job.deadline_days, {}};
     for (const EvaluatedPlan& plan : speeds.plans) {
       placed.speeds.push_back(

@@ -30,14 +30,15 @@ Status ReadEdits(const std::string& path, std::vector<PerturbationText>* perturb
 }  // namespace
 
 std::vector<VerbOption> ReplayVerbOptions() {
-  return {{"perturb", "SPEC", "none", kPerturbationForms},
+  return {{"perturb", "SPEC", "none", kPerturbationForms, true},
           {"network", JoinedNames(kNetworkNames), "analytic",
            "speed of transfers between nodes: that of the slowest link on their path, or what "
            "sharing links with all other transfers leaves"},
           {"edit", "FILE", "none",
            "perturbations from a file, one per line, # for comments; FILE.toml: compare the job "
            "with one whose program (overlap, buckets, recompute, optimizer, offload), kernels, "
-           "ops, GPU, precision, cluster, algorithms or placement differ"},
+           "ops, GPU, precision, cluster, algorithms or placement differ",
+           true},
           {"iterations", "N", "3", "iterations to replay; the numbers are those of the last"}};
 }
 

@@ -56,7 +56,7 @@ Result<VerbArguments> VerbArguments::Parse(const VerbSpec& spec,
                                            const std::vector<std::string>& arguments) {
   std::vector<FlagSpec> flags = {{"help", true}, {FormatOption().flag}};
   for (const VerbOption& option : spec.options) {
-    flags.push_back({option.flag, option.value_name.empty()});
+    flags.push_back({option.flag, option.value_name.empty(), option.repeatable});
   }
   VerbArguments parsed;
   for (const VerbOption& option : spec.options) {

@@ -25,6 +25,7 @@ struct VerbOption {
   std::string value_name;  // as --help shows it; "" for a switch
   const char* default_text;
   std::string help;
+  bool repeatable = false;
 };
 
 // What --help says about a verb, and what its command line may contain.

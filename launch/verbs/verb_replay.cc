@@ -16,6 +16,7 @@
 #include "launch/replays/explanation.h"
 #include "launch/replays/iteration_samples.h"
 #include "launch/replays/replay_difference.h"
+#include "launch/replays/replay_summary.h"
 #include "launch/replays/replay_sweep.h"
 #include "launch/replays/shared_network.h"
 #include "launch/verbs/replay_arguments.h"
@@ -163,7 +164,9 @@ Result<std::string> RunMode(const ReplayRequest& request) {
       return mode.run(request);
     }
   }
-  return SummaryAndExplanation(request.loaded, request.replay,
+  PRISM_ASSIGN_OR_RETURN(const replayer::Summary summary,
+                         ReplaySummary(request.loaded, request.replay, Warns::kOfNoEffect));
+  return SummaryAndExplanation(request.loaded, request.replay, summary,
                                ReadExplanationChoice(request.arguments),
                                request.arguments.format());
 }
@@ -209,13 +212,15 @@ Verb ReplayVerb() {
       1,
       {{"kernels", "FILE", "none",
         "CSV of measured kernels (kind, type, m, n, k, batch, seconds, source) to use instead of "
-        "the model; repeatable"},
+        "the model; repeatable",
+        true},
        {"samples", "N", "off",
         "with jitter: p50, p90 and p99 of the iteration time over N seeds; mpirun spreads the "
         "seeds over its processes"},
        {"job", "GRAPH[:FIRST_NODE]", "none",
         "with --network flow: another job on the same network, from FIRST_NODE on or after the "
-        "others; repeatable; prints each job's iteration time alone and together"},
+        "others; repeatable; prints each job's iteration time alone and together",
+        true},
        {"gains", "", "off",
         "instead: the iteration time without compute, host, communication, each kind of "
         "communicator, each perturbation"},

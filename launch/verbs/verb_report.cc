@@ -13,12 +13,13 @@
 #include "graph/valid_graph.h"
 #include "launch/options/perturbation.h"
 #include "launch/replays/explanation.h"
-#include "launch/replays/html_replay.h"
+#include "launch/replays/replay_summary.h"
 #include "launch/verbs/json_leaves.h"
 #include "launch/verbs/replay_arguments.h"
 #include "launch/verbs/verb.h"
 #include "replayer/cost/cluster_check.h"
 #include "replayer/ineffective_perturbations.h"
+#include "replayer/report/html.h"
 
 namespace prism::launch {
 namespace {
@@ -89,12 +90,21 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
   PRISM_ASSIGN_OR_RETURN(
       const replayer::ReplayOptions replay,
       MakeReplayOptions(run.options, run.loaded.graph.job, run.loaded.graph.cluster));
-  VerbOutput output;
-  PRISM_ASSIGN_OR_RETURN(output.text,
-                         SummaryAndExplanation(run.loaded, replay, ReadExplanationChoice(arguments),
-                                               arguments.format()));
+  const graph::Graph& graph = run.loaded.graph;
+  replayer::ReplayOptions traced = replay;
   if (arguments.Has("html")) {
-    PRISM_RETURN_IF_ERROR(WriteHtmlReplay(run.loaded, replay, arguments.Text("html")));
+    traced.traced = replayer::RanksInHtml(graph);
+  }
+  PRISM_ASSIGN_OR_RETURN(const replayer::ReplayResult result, replayer::Replay(graph, traced));
+  PRISM_ASSIGN_OR_RETURN(const replayer::Summary summary,
+                         SummaryOf(run.loaded, replay, result, Warns::kOfNoEffect));
+  VerbOutput output;
+  PRISM_ASSIGN_OR_RETURN(
+      output.text, SummaryAndExplanation(run.loaded, replay, summary,
+                                         ReadExplanationChoice(arguments), arguments.format()));
+  if (arguments.Has("html")) {
+    PRISM_RETURN_IF_ERROR(
+        WriteFileAtomically(arguments.Text("html"), replayer::HtmlReport(graph, result, summary)));
   }
   return output;
 }

@@ -1,6 +1,7 @@
 // prism search: the best plans to train a model, by replay of the whole pipeline of each.
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <mutex>
 #include <set>
 #include <string>
@@ -31,6 +32,23 @@ namespace {
 
 // A search that takes longer says how far it is.
 constexpr std::chrono::seconds kSilent(10);
+
+// Progress that the threads of a search report.
+class SearchProgress {
+ public:
+  SearchProgress() { progress_.BeginStage("search", "candidates"); }
+
+  std::function<void(double)> Listener() {
+    return [this](double share) {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      progress_.Update(share);
+    };
+  }
+
+ private:
+  Progress progress_ = Progress("prism search", false, kSilent);
+  std::mutex mutex_;
+};
 
 // Whether a given plan fits and satisfies the bounds.
 bool IsLeft(const EvaluatedPlan& plan) {
@@ -136,6 +154,8 @@ Result<VerbOutput> RunJobs(const VerbArguments& arguments, SearchOptions options
   int64_t threads = DefaultThreads(session);
   PRISM_RETURN_IF_ERROR(arguments.ReadInt("threads", 1, 1024, &threads));
   options.threads = static_cast<int>(threads);
+  SearchProgress progress;
+  options.on_progress = progress.Listener();
   PRISM_ASSIGN_OR_RETURN(const JobsAnswer answer,
                          AllotJobs(jobs, arguments.Text("precision"), options, session));
   VerbOutput output;
@@ -188,13 +208,8 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
   int64_t threads = DefaultThreads(session);
   PRISM_RETURN_IF_ERROR(arguments.ReadInt("threads", 1, 1024, &threads));
   options.threads = static_cast<int>(threads);
-  Progress progress("prism search", false, kSilent);
-  std::mutex progress_mutex;
-  progress.BeginStage("search", "candidates");
-  options.on_progress = [&](double share) {
-    const std::lock_guard<std::mutex> lock(progress_mutex);
-    progress.Update(share);
-  };
+  SearchProgress progress;
+  options.on_progress = progress.Listener();
   if (evaluators.size() > 1) {
     return RunSizes(arguments, evaluators, options, session);
   }
@@ -255,7 +270,8 @@ std::vector<VerbOption> SearchFlags() {
        "(of layers), all (both), none, or any (try each)"},
       {"plan", "tp=8,pp=35,...", "none",
        "also evaluate this plan, however it ranks: tp, cp, pp, dp, ep, vpp, mb, recompute, zero, "
-       "sp, offload; sizes default to 1, zero to 0, the rest to none and off; repeatable"},
+       "sp, offload; sizes default to 1, zero to 0, the rest to none and off; repeatable",
+       true},
       {"graph", "FILE", "none",
        "write the execution graph of the --plan, for prism replay, export, diff and mem"},
       {"vary", "KEY:FROM:TO:STEPS", "none",

@@ -159,9 +159,16 @@ constexpr auto kMayBeZero = std::to_array<std::string_view>({
 // NCCL 2.0 to 2.99, written as the key says: 2.21 would be no release.
 constexpr Range kReleases = {"1", 200, 299};
 
+// Nothing achieves more than its nominal rate.
+constexpr Range kShares = {"ratio", 1e-6, 1};
+
 Range RangeOf(const ParameterKey& known) {
   if (known.key == "nccl.release") {
     return kReleases;
+  }
+  // prism bench accuracy --ablation frees kernels of the rate of device memory.
+  if (known.key.ends_with("_efficiency") && known.key != "gpu.hbm_efficiency") {
+    return kShares;
   }
   const auto found = std::find_if(kRanges.begin(), kRanges.end(),
                                   [&](const Range& range) { return range.unit == known.unit; });

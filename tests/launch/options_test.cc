@@ -70,6 +70,27 @@ TEST(Options, repeatable_options_keep_every_value) {
   EXPECT_EQ(line->options.perturb[1].text, "jitter:0.1");
 }
 
+TEST(Options, option_given_twice_is_refused_unless_it_is_repeatable) {
+  EXPECT_EQ(Refusal({"--tp", "8", "--tp=4"}).message(),
+            "--tp is given twice, as '8' and '4'; give it once");
+  EXPECT_TRUE(ParseCommandLine({"--quiet", "--quiet"}).ok());
+}
+
+TEST(Options, variables_of_the_environment_are_named_in_refusals) {
+  setenv("PRISM_TP", "7", 1);
+  setenv("PRISM_WHATEVER", "1", 1);
+  const Result<CommandLine> line = ParseCommandLine({"--pp", "2"});
+  unsetenv("PRISM_TP");
+  unsetenv("PRISM_WHATEVER");
+  ASSERT_TRUE(line.ok());
+  EXPECT_THAT(line->unknown_variables, ::testing::Contains("PRISM_WHATEVER"));
+  EXPECT_EQ(NamingVariables(line->options, InvalidArgument("--tp 7 is odd")).message(),
+            "--tp 7 is odd; --tp is set by PRISM_TP");
+  for (const char* other : {"--pp 2 is odd", "--tpp is odd"}) {
+    EXPECT_EQ(NamingVariables(line->options, InvalidArgument(other)).message(), other);
+  }
+}
+
 TEST(Options, unknown_option_names_the_nearest_one) {
   const Status status = Refusal({"--target-gpu", "16"});
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);

@@ -1,11 +1,15 @@
 // The text of a search's report.
 #include "launch/search/search_report.h"
 
+#include <algorithm>
+#include <mutex>
 #include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "launch/search/job_list.h"
 #include "tests/launch/small_search.h"
 
 namespace prism::launch {
@@ -43,6 +47,29 @@ TEST(Search, tells_the_least_of_what_it_rules_out) {
   EXPECT_EQ(dear.ruled_out.usd.plans, 0);
   EXPECT_TRUE(dear.given.front().over_budget);
   EXPECT_THAT(SearchText(evaluator, options, dear), HasSubstr("over the GPU-hours"));
+}
+
+// Every search for a number of GPUs of a job is a part of the whole.
+TEST(Search, jobs_with_deadlines_tell_their_progress) {
+  Result<MpiSession> session = MpiSession::Start();
+  ASSERT_TRUE(session.ok());
+  SearchOptions options;
+  options.choices.gpus = {16};
+  options.choices.tp = options.choices.cp = options.choices.pp = options.choices.vpp = {1};
+  options.choices.micro_batch_sizes = {2};
+  std::vector<double> shares;
+  std::mutex mutex;
+  options.on_progress = [&](double share) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    shares.push_back(share);
+  };
+  const ListedJob job = {"job", SmallProblem("megatron-core"), 1000, {8, 16}};
+  const Result<JobsAnswer> answer = AllotJobs({job, job}, "", options, *session);
+  ASSERT_TRUE(answer.ok()) << answer.status().message();
+  ASSERT_GE(shares.size(), 4U);
+  EXPECT_TRUE(std::ranges::is_sorted(shares));
+  EXPECT_LE(shares.front(), 0.25);
+  EXPECT_EQ(shares.back(), 1);
 }
 
 }  // namespace

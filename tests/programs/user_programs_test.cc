@@ -193,7 +193,9 @@ TEST_F(UserProgram, exit_without_handlers_is_named_with_its_code) {
 }
 
 TEST_F(UserProgram, hang_is_named_with_what_it_waits_in) {
-  ExpectFailure(Train("hang", {"--stall-timeout", "8"}), "has issued nothing for 8 s");
+  const Finished run = Train("hang", {"--stall-timeout", "8"});
+  ExpectFailure(run, "has issued nothing for 8 s");
+  EXPECT_FALSE(run.output.ends_with("\n\n")) << run.output;
 }
 
 TEST_F(UserProgram, loads_data_in_workers) {
