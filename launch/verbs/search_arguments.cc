@@ -57,8 +57,8 @@ Status ReadRecompute(const VerbArguments& arguments, std::vector<graph::Recomput
   }
   return text == "any" ? OkStatus()
                        : InvalidArgument(
-                             fmt::format("--recompute: '{}' is not available; choose any, {}", text,
-                                         fmt::join(AllNames(graph::kRecomputeNames), ", ")));
+                             fmt::format("--recompute: '{}' is unknown; choose one of any, {}",
+                                         text, fmt::join(AllNames(graph::kRecomputeNames), ", ")));
 }
 
 Status ReadChoices(const VerbArguments& arguments, PlanChoices* choices) {
