@@ -293,7 +293,7 @@ struct ValueHead {
   int32_t source;          // rank in the communicator
   int32_t target;          // for a send: rank in the communicator; else -1
   int32_t iteration;       // 0: the steady one, negative before it; filled by the worker
-  uint32_t payload_bytes;  // at most kMaxValueBytes
+  uint32_t payload_bytes;  // at most kMaxValueBytes; 0: a root sent bytes that were never written
   uint8_t operation;       // shim/nccl/exchange.h
   uint8_t padding[3];
 };

@@ -70,22 +70,24 @@ ValueBook::ValueBook(std::span<const std::byte> bytes) {
   }
 }
 
-std::span<const std::byte> ValueBook::Stream::At(uint64_t sequence) const {
+std::optional<std::span<const std::byte>> ValueBook::Stream::At(uint64_t sequence) const {
   if (const auto found = values.find(sequence); found != values.end()) {
     return found->second;
   }
   if (period == 0 || sequence < steady_begin + period) {
-    return {};
+    return std::nullopt;
   }
   const auto found = values.find(steady_begin + (sequence - steady_begin) % period);
-  return found == values.end() ? std::span<const std::byte>() : found->second;
+  return found == values.end() ? std::nullopt : std::optional(found->second);
 }
 
 FoundValue ValueBook::Find(const ValueHead& call) const {
+  const auto fits = [&call](const std::optional<std::span<const std::byte>>& value) {
+    return value.has_value() && (value->empty() || value->size() == call.payload_bytes);
+  };
   if (const auto exact = streams_.find(ExactKeyOf(call)); exact != streams_.end()) {
-    const std::span<const std::byte> value = exact->second.At(call.sequence);
-    if (value.size() == call.payload_bytes) {
-      return {ValueOrigin::kRecorded, value};
+    if (const auto value = exact->second.At(call.sequence); fits(value)) {
+      return {ValueOrigin::kRecorded, *value};
     }
   }
   FoundValue best;
@@ -96,10 +98,10 @@ FoundValue ValueBook::Find(const ValueHead& call) const {
   }
   for (const Stream* stream : alike->second) {
     const int64_t distance = std::abs(int64_t{stream->giver} - call.giver);
-    const std::span<const std::byte> value = stream->At(call.sequence);
+    const auto value = stream->At(call.sequence);
     const bool nearer = best.origin == ValueOrigin::kNone || distance < best_distance;
-    if (nearer && value.size() == call.payload_bytes) {
-      best = {ValueOrigin::kPeer, value};
+    if (nearer && fits(value)) {
+      best = {ValueOrigin::kPeer, *value};
       best_distance = distance;
     }
   }

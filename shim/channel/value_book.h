@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <tuple>
@@ -32,7 +33,7 @@ enum class ValueOrigin : uint8_t { kNone, kRecorded, kPeer };
 
 struct FoundValue {
   ValueOrigin origin = ValueOrigin::kNone;
-  std::span<const std::byte> value = {};
+  std::span<const std::byte> value = {};  // empty: the giver sent bytes that were never written
 };
 
 class ValueBook {
@@ -52,7 +53,7 @@ class ValueBook {
     uint64_t period = 0;                                    // sequences in an iteration; 0: unknown
     bool has_steady = false;
 
-    [[nodiscard]] std::span<const std::byte> At(uint64_t sequence) const;
+    [[nodiscard]] std::optional<std::span<const std::byte>> At(uint64_t sequence) const;
   };
   using ExactKey = std::tuple<uint64_t, int32_t, int32_t, uint8_t>;
   using ShapeKey = std::tuple<uint64_t, int32_t, uint8_t>;

@@ -84,21 +84,27 @@ uint64_t DistinctShape(const Membership& members, int32_t size) {
   return FnvBytes(&ordinal, sizeof(ordinal), shape);
 }
 
-// Sends a value to the worker. It is this rank's own, so no other rank is involved.
+// Sends a value to the worker. It is this rank's own, so no other rank is involved. Of a message
+// whose bytes were never written nothing is kept; of a root, that they were not.
 void Keep(ValueHead head, const void* source, Memory* memory) {
-  const uint32_t bytes = head.payload_bytes;
-  if (SessionMode() != channel::Mode::kRecord || bytes == 0 || bytes > channel::kMaxValueBytes ||
-      !memory->AnyValid(source, bytes)) {
+  uint32_t bytes = head.payload_bytes;
+  if (SessionMode() != channel::Mode::kRecord || bytes == 0 || bytes > channel::kMaxValueBytes) {
     return;
+  }
+  if (!memory->AnyValid(source, bytes)) {
+    if (head.target >= 0) {
+      return;
+    }
+    bytes = head.payload_bytes = 0;
   }
   {
     Kept& kept = GetKept();
     const std::lock_guard<std::mutex> lock(kept.mutex);
-    if (kept.bytes + bytes > channel::kMaxValuesOfRank) {
+    if (kept.bytes + sizeof(head) + bytes > channel::kMaxValuesOfRank) {
       Count("values_beyond_limit");
       return;
     }
-    kept.bytes += bytes;
+    kept.bytes += sizeof(head) + bytes;
   }
   const auto value = std::make_unique<std::byte[]>(bytes);
   memory->Read(source, bytes, value.get());
@@ -108,16 +114,15 @@ void Keep(ValueHead head, const void* source, Memory* memory) {
   Emit(record, value.get(), bytes);
 }
 
-// The book's value for the call; empty if there is none.
-std::span<const std::byte> LookUp(const ValueHead& head) {
+FoundValue LookUp(const ValueHead& head) {
   if (head.payload_bytes == 0 || head.payload_bytes > channel::kMaxValueBytes) {
     return {};
   }
   const FoundValue found = Book().Find(head);
-  if (found.origin != ValueOrigin::kNone) {
+  if (!found.value.empty()) {
     Count(found.origin == ValueOrigin::kRecorded ? "values_replayed" : "values_of_peer_role");
   }
-  return found.value;
+  return found;
 }
 
 bool IsFloating(Element element) {
@@ -179,11 +184,15 @@ void AbsentMembers::Provide(const ValueHead& head,
                             void* recv,
                             Memory* memory) {
   const size_t bytes = BytesOf(call);
-  const std::span<const std::byte> value = LookUp(head);
+  const auto [origin, value] = LookUp(head);
   if (!value.empty()) {
     const bool is_scatter = head.operation == static_cast<uint8_t>(ExchangeOperation::kScatter);
     const size_t offset = is_scatter ? static_cast<size_t>(call.group.rank) * bytes : 0;
     memory->Write(recv, bytes, value.data() + offset);
+    return;
+  }
+  if (origin != ValueOrigin::kNone) {
+    memory->Invalidate(recv, bytes);  // as if the root were present
     return;
   }
   // No rank keeps more: larger values are not known to control anything.
@@ -279,7 +288,7 @@ void AbsentMembers::Receive(const ExchangeCall& call, void* recv, Memory* memory
     const std::lock_guard<std::mutex> lock(mutex_);
     head.sequence = received_[call.root]++;
   }
-  const std::span<const std::byte> value = LookUp(head);
+  const std::span<const std::byte> value = LookUp(head).value;
   if (!value.empty()) {
     memory->Write(recv, bytes, value.data());
     return;

@@ -3,7 +3,8 @@
 // While recording, small values that this rank sends (as the root of a broadcast or scatter, or as
 // a sender) go to the worker. Ranks that run later get a book of them (environment PRISM_VALUES, a
 // path, and PRISM_VALUES_BYTES, how much of it) and receive, in place of an absent root or sender,
-// what a recorded one sent (channel/value_book.h). If the book has no entry:
+// what a recorded one sent (channel/value_book.h). Bytes that not even the root had, because
+// kernels would have written them, are never written here either. If the book has no entry:
 //
 // - a broadcast or scatter leaves the output unchanged, zeros where nothing was ever written;
 // - a receive of integers gets what this rank last sent in the communicator, in as many bytes of

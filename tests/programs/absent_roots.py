@@ -48,6 +48,8 @@ for step in range(6):
         dist.recv(data, rank - half)
     for _ in range(count.item()):
         data = data @ weight
+    mean = data.detach().mean(0)  # of kernels, which do nothing: not even the root knows it
+    dist.broadcast(mean, first, group=tp)
     data.sum().backward()
     dist.all_reduce(weight.grad, group=pair)
     optimizer.step()

@@ -56,6 +56,20 @@ TEST(ValueBook, the_root_itself_comes_before_a_nearer_peer) {
   EXPECT_EQ(TextOf(book.Find(Call(3, 4, 4, 5))), "root0");
 }
 
+// A root that sent what its kernels would have computed: known to be unknown, in the steady
+// iterations that follow too.
+TEST(ValueBook, a_root_may_not_know_what_it_sent) {
+  std::string bytes;
+  Give(Call(1, 0, 4, 0), 0, "", &bytes);
+  Give(Call(1, 0, 5, 0), 1, "", &bytes);
+  const ValueBook book(BytesOf(bytes));
+  for (const uint64_t sequence : {4, 5, 9}) {
+    const FoundValue found = book.Find(Call(1, 0, sequence, 5));
+    EXPECT_EQ(found.origin, ValueOrigin::kRecorded) << sequence;
+    EXPECT_TRUE(found.value.empty()) << sequence;
+  }
+}
+
 TEST(ValueBook, calls_of_another_size_or_place_find_nothing) {
   std::string bytes;
   Give(Call(1, 0, 4, 0), 0, "root0", &bytes);
