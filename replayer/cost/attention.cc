@@ -53,6 +53,7 @@ std::optional<AttentionShape> FindAttention(const KernelView& view) {
   const std::vector<int64_t>& q = inputs[first].dims;
   const std::vector<int64_t>& k = inputs[first + 1].dims;
   shape.type = inputs[first].dtype;
+  shape.kv_bytes = 2 * inputs[first + 1].Bytes();
   if (q.size() == 4 && k.size() == 4) {
     shape.batch_heads = q[0] * std::min(q[1], q[2]);
     shape.queries = std::max(q[1], q[2]);

@@ -18,6 +18,7 @@ struct AttentionShape {
   int64_t queries = 0;      // of a sequence
   int64_t keys = 0;
   int64_t width = 0;        // of a head
+  int64_t kv_bytes = 0;     // of keys and values
   bool causal = true;       // half of the products
   bool names_mask = false;  // the name says whether it is causal; else assumed
   bool backward = false;

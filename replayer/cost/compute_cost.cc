@@ -152,7 +152,7 @@ double ComputeCost::ConvolutionSeconds(const Convolution& convolution) const {
 }
 
 // Short sequences and narrow heads spend more of their time outside the matrix units, and fewer
-// blocks of 128 queries than SMs leave SMs idle.
+// blocks of 128 queries than SMs leave SMs idle. Few queries wait for keys and values to be read.
 double ComputeCost::AttentionSeconds(const AttentionShape& shape,
                                      AttentionGeneration generation) const {
   constexpr double kBlock = 128;
@@ -171,7 +171,8 @@ double ComputeCost::AttentionSeconds(const AttentionShape& shape,
     efficiency *= 0.5;  // flash v2's paper: twice as fast as v1
   }
   const bool fp8 = shape.type == graph::DataType::kFloat8 && peak_fp8_ > 0;
-  return flops > 0 ? flops / ((fp8 ? peak_fp8_ : peak_bf16_) * efficiency) : 0;
+  const double products = flops > 0 ? flops / ((fp8 ? peak_fp8_ : peak_bf16_) * efficiency) : 0;
+  return std::max(products, BytesSeconds(static_cast<double>(shape.kv_bytes)));
 }
 
 DurationNs ComputeCost::AtLeastFloor(double seconds) const {

@@ -88,6 +88,7 @@ TEST(ComputeCost, attention_counts_half_and_backward_two_and_a_half_times) {
   graph::Graph forward =
       OneKernel("aten::_scaled_dot_product_flash_attention", "flash_fwd_kernel", {qkv, qkv, qkv});
   graph::ClusterSpec saturated = forward.cluster;
+  saturated.parameters.SetValue("gpu.hbm_bytes_per_s", 1e15);
   saturated.parameters.SetValue("gpu.attention_half_seq", 0);
   saturated.parameters.SetValue("gpu.attention_half_head_dim", 0);
   forward.cluster = saturated;
@@ -117,6 +118,17 @@ std::string FlashKernel(bool causal) {
              "false, false, cutlass::bfloat16_t, Flash_kernel_traits<64, 128, 128, 4, "
              "cutlass::bfloat16_t> >, false, ") +
          (causal ? "true" : "false") + ", false, false, true, true, false, false>(params)";
+}
+
+// A token that is decoded has few products, but all keys and values are read.
+TEST(ComputeCost, attention_of_one_query_reads_its_cache) {
+  const graph::TensorShape query = {DataType::kBfloat16, {32, 4, 1, 128}};
+  const graph::TensorShape cache = {DataType::kBfloat16, {32, 4, 2000, 128}};
+  const graph::Graph decoding = OneKernel("aten::_scaled_dot_product_flash_attention",
+                                          "flash_fwd_splitkv_kernel", {query, cache, cache});
+  const graph::Graph copy = OneKernel("aten::copy_", "elementwise_kernel", {cache, cache});
+  EXPECT_EQ(CostSignatures(decoding)[0].duration_ns, CostSignatures(copy)[0].duration_ns);
+  EXPECT_STREQ(CostSignatures(decoding)[0].rule, "attention");
 }
 
 TEST(ComputeCost, attention_that_says_that_it_is_not_causal_counts_in_full) {
