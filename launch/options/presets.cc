@@ -183,9 +183,8 @@ Status RefuseFaulty(const graph::ParameterTable& table, const std::string& where
   if (faults.empty()) {
     return OkStatus();
   }
-  return BadFile(
-      fmt::format("{}: {}; {} such faults in all; compare with the [parameters] of a preset", where,
-                  faults.front(), faults.size()));
+  return BadFile(fmt::format("{}: {}; faults in all: {}; compare with the [parameters] of a preset",
+                             where, faults.front(), faults.size()));
 }
 
 // The GPU and the parameters of a cluster.

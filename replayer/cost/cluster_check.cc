@@ -17,8 +17,8 @@ Status CheckCluster(const graph::ClusterSpec& cluster) {
   if (faults.empty()) {
     return OkStatus();
   }
-  return BadFile(fmt::format("the cluster '{}' cannot be used: {}; {} such faults in all",
-                             cluster.name, faults.front(), faults.size()));
+  return BadFile(fmt::format("the cluster '{}' cannot be used: {}; faults in all: {}", cluster.name,
+                             faults.front(), faults.size()));
 }
 
 Status RefuseUncosted(const graph::LoadedGraph& loaded) {
