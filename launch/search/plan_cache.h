@@ -41,7 +41,7 @@ class PlanCache {
   [[nodiscard]] CacheShares Shares() const;
 
  private:
-  static constexpr int64_t kMaxOps = 1'000'000;  // in an entry's blocks: about 200 MB
+  static constexpr int64_t kMaxOps = 3'000'000;  // in an entry's blocks: about 200 MB
 
   std::array<std::unique_ptr<Entry>, 4> entries_;
   CacheShares dropped_;  // counts of dropped entries, and of replays
