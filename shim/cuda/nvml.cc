@@ -1,7 +1,7 @@
-// The part of NVML with which frameworks query the devices of their node: how many there are, which
+// The part of NVML with which programs query the devices of their node: how many there are, which
 // is which, how full they are. Queries of how they are connected are refused by name: the profile
 // does not say, and those that ask (symmetric memory, which maps the memory of peers) find no peers
-// here.
+// here. So are sensors (load, temperature, power, clocks), since nothing here has them.
 //
 // Its header comes with the driver, not with the wheels, so the declarations used are written out.
 #include <unistd.h>
@@ -32,10 +32,36 @@ struct nvmlProcessInfo_v1_t {
   unsigned long long usedGpuMemory;
 };
 
+// Also of v3.
+struct nvmlProcessInfo_v2_t {
+  unsigned int pid;
+  unsigned long long usedGpuMemory;
+  unsigned int gpuInstanceId;
+  unsigned int computeInstanceId;
+};
+
 struct nvmlMemory_t {
   unsigned long long total;
   unsigned long long free;
   unsigned long long used;
+};
+
+struct nvmlMemory_v2_t {
+  unsigned int version;
+  unsigned long long total;
+  unsigned long long reserved;
+  unsigned long long free;
+  unsigned long long used;
+};
+
+struct nvmlPciInfo_t {
+  char busIdLegacy[16];
+  unsigned int domain;
+  unsigned int bus;
+  unsigned int device;
+  unsigned int pciDeviceId;
+  unsigned int pciSubSystemId;
+  char busId[32];
 };
 }
 
@@ -43,6 +69,15 @@ namespace prism::shim {
 namespace {
 
 constexpr const char kDevices[256] = {};
+
+// The first driver for CUDA 13.0 (the toolkit's release notes).
+constexpr const char* kDriver = "580.65.06";
+
+nvmlReturn_t WriteText(const char* text, char* out, unsigned int length) {
+  return snprintf(out, length, "%s", text) < static_cast<int>(length)
+             ? NVML_SUCCESS
+             : NVML_ERROR_INSUFFICIENT_SIZE;
+}
 
 int OrdinalOf(nvmlDevice_t device) {
   return static_cast<int>(device - kDevices);
@@ -84,6 +119,7 @@ using prism::shim::Give;
 using prism::shim::kUuidLength;
 using prism::shim::OrdinalOf;
 using prism::shim::Refused;
+using prism::shim::WriteText;
 
 extern "C" {
 
@@ -92,6 +128,10 @@ nvmlReturn_t nvmlInit_v2() {
 }
 
 nvmlReturn_t nvmlInit() {
+  return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlInitWithFlags(unsigned int /*flags*/) {
   return NVML_SUCCESS;
 }
 
@@ -105,6 +145,16 @@ const char* nvmlErrorString(nvmlReturn_t code) {
 
 nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int* version) {
   return cudaDriverGetVersion(version) == cudaSuccess ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
+}
+
+nvmlReturn_t nvmlSystemGetDriverVersion(char* version, unsigned int length) {
+  return WriteText(prism::shim::kDriver, version, length);
+}
+
+nvmlReturn_t nvmlSystemGetNVMLVersion(char* version, unsigned int length) {
+  char text[32];
+  snprintf(text, sizeof(text), "13.%s", prism::shim::kDriver);
+  return WriteText(text, version, length);
 }
 
 nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int* count) {
@@ -149,8 +199,33 @@ nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned int* index) {
 }
 
 nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t /*device*/, char* name, unsigned int length) {
-  const int written = snprintf(name, length, "%s", prism::shim::SessionConfig().device.name);
-  return written < static_cast<int>(length) ? NVML_SUCCESS : NVML_ERROR_INSUFFICIENT_SIZE;
+  return WriteText(prism::shim::SessionConfig().device.name, name, length);
+}
+
+nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int* major, int* minor) {
+  cudaDeviceProp prop = {};
+  if (cudaGetDeviceProperties(&prop, OrdinalOf(device)) != cudaSuccess) {
+    return NVML_ERROR_INVALID_ARGUMENT;
+  }
+  *major = prop.major;
+  *minor = prop.minor;
+  return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t* info) {
+  cudaDeviceProp prop = {};
+  if (cudaGetDeviceProperties(&prop, OrdinalOf(device)) != cudaSuccess) {
+    return NVML_ERROR_INVALID_ARGUMENT;
+  }
+  *info = {};
+  info->domain = static_cast<unsigned int>(prop.pciDomainID);
+  info->bus = static_cast<unsigned int>(prop.pciBusID);
+  info->device = static_cast<unsigned int>(prop.pciDeviceID);
+  snprintf(info->busIdLegacy, sizeof(info->busIdLegacy), "%04X:%02X:%02X.0", info->domain & 0xFFFF,
+           info->bus & 0xFF, info->device & 0xFF);
+  snprintf(info->busId, sizeof(info->busId), "%08X:%02X:%02X.0", info->domain, info->bus & 0xFF,
+           info->device & 0xFF);
+  return NVML_SUCCESS;
 }
 
 // The process knows only its own device; the others are equally full, by symmetry.
@@ -159,6 +234,16 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t /*device*/, nvmlMemory_t* memo
   memory->total = static_cast<unsigned long long>(usage.total_bytes);
   memory->free = static_cast<unsigned long long>(usage.free_bytes);
   memory->used = memory->total - memory->free;
+  return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t* memory) {
+  nvmlMemory_t plain = {};
+  nvmlDeviceGetMemoryInfo(device, &plain);
+  memory->total = plain.total;
+  memory->reserved = 0;
+  memory->free = plain.free;
+  memory->used = plain.used;
   return NVML_SUCCESS;
 }
 
@@ -174,6 +259,24 @@ nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t device,
   nvmlDeviceGetMemoryInfo(device, &memory);
   processes[0] = {static_cast<unsigned int>(getpid()), memory.used};
   return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device,
+                                                     unsigned int* count,
+                                                     nvmlProcessInfo_v2_t* processes) {
+  nvmlProcessInfo_v1_t own = {};
+  const nvmlReturn_t code = nvmlDeviceGetComputeRunningProcesses(device, count, &own);
+  if (code == NVML_SUCCESS) {
+    constexpr unsigned int kNoInstance = 0xFFFFFFFF;
+    processes[0] = {own.pid, own.usedGpuMemory, kNoInstance, kNoInstance};
+  }
+  return code;
+}
+
+nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t device,
+                                                     unsigned int* count,
+                                                     nvmlProcessInfo_v2_t* processes) {
+  return nvmlDeviceGetComputeRunningProcesses_v3(device, count, processes);
 }
 
 nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t a, nvmlDevice_t b, int /*which*/, int* status) {
@@ -206,5 +309,51 @@ nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t /*device*/,
                                                  unsigned int /*link*/,
                                                  void* /*info*/) {
   return Refused("nvmlDeviceGetNvLinkRemotePciInfo_v2");
+}
+
+nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t /*device*/, void* /*rates*/) {
+  return Refused("nvmlDeviceGetUtilizationRates");
+}
+
+nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t /*device*/,
+                                      int /*sensor*/,
+                                      unsigned int* /*celsius*/) {
+  return Refused("nvmlDeviceGetTemperature");
+}
+
+nvmlReturn_t nvmlDeviceGetTemperatureV(nvmlDevice_t /*device*/, void* /*temperature*/) {
+  return Refused("nvmlDeviceGetTemperatureV");
+}
+
+nvmlReturn_t nvmlDeviceGetPowerUsage(nvmlDevice_t /*device*/, unsigned int* /*milliwatts*/) {
+  return Refused("nvmlDeviceGetPowerUsage");
+}
+
+nvmlReturn_t nvmlDeviceGetEnforcedPowerLimit(nvmlDevice_t /*device*/,
+                                             unsigned int* /*milliwatts*/) {
+  return Refused("nvmlDeviceGetEnforcedPowerLimit");
+}
+
+nvmlReturn_t nvmlDeviceGetTotalEnergyConsumption(nvmlDevice_t /*device*/,
+                                                 unsigned long long* /*millijoules*/) {
+  return Refused("nvmlDeviceGetTotalEnergyConsumption");
+}
+
+nvmlReturn_t nvmlDeviceGetClockInfo(nvmlDevice_t /*device*/,
+                                    int /*clock*/,
+                                    unsigned int* /*megahertz*/) {
+  return Refused("nvmlDeviceGetClockInfo");
+}
+
+nvmlReturn_t nvmlDeviceGetMaxClockInfo(nvmlDevice_t /*device*/,
+                                       int /*clock*/,
+                                       unsigned int* /*megahertz*/) {
+  return Refused("nvmlDeviceGetMaxClockInfo");
+}
+
+nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t /*device*/,
+                                      unsigned int /*link*/,
+                                      int* /*is_active*/) {
+  return Refused("nvmlDeviceGetNvLinkState");
 }
 }

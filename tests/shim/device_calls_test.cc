@@ -21,6 +21,17 @@
 #include "shim/cuda/stream.h"
 #include "shim/standalone_config.h"
 
+// Of NVML, whose header comes with the driver.
+extern "C" {
+int nvmlInitWithFlags(unsigned int flags);
+int nvmlDeviceGetHandleByIndex_v2(unsigned int index, const char** device);
+int nvmlDeviceGetCudaComputeCapability(const char* device, int* major, int* minor);
+int nvmlDeviceGetPciInfo_v3(const char* device, void* info);
+int nvmlDeviceGetMemoryInfo_v2(const char* device, void* memory);
+int nvmlDeviceGetComputeRunningProcesses_v3(const char* device, unsigned int* count, void* all);
+int nvmlDeviceGetUtilizationRates(const char* device, void* rates);
+}
+
 namespace prism::shim {
 namespace {
 
@@ -343,6 +354,54 @@ TEST_F(DeviceCalls, memory_of_a_pool_may_be_taken_and_given_back_under_capture) 
 }
 
 // What CUDA 13's ptxas accepts for .minnctapersm and .maxntid.
+// The layouts are those of nvml.h.
+TEST_F(DeviceCalls, nvml_answers_monitors_and_refuses_sensors) {
+  ASSERT_EQ(nvmlInitWithFlags(0), 0);
+  const char* device = nullptr;
+  ASSERT_EQ(nvmlDeviceGetHandleByIndex_v2(0, &device), 0);
+  int major = 0;
+  int minor = 0;
+  ASSERT_EQ(nvmlDeviceGetCudaComputeCapability(device, &major, &minor), 0);
+  EXPECT_EQ(major, 9);
+  struct {
+    char legacy[16];
+    unsigned int numbers[5];
+    char id[32];
+  } place = {};
+  ASSERT_EQ(nvmlDeviceGetPciInfo_v3(device, &place), 0);
+  char id[16] = {};
+  ASSERT_EQ(cudaDeviceGetPCIBusId(id, sizeof(id), 0), cudaSuccess);
+  EXPECT_STRCASEEQ(place.legacy, id);
+  EXPECT_STRCASEEQ(place.id, (std::string("0000") + id).c_str());
+  struct {
+    unsigned int version;
+    unsigned long long total, reserved, free, used;
+  } memory = {};
+  ASSERT_EQ(nvmlDeviceGetMemoryInfo_v2(device, &memory), 0);
+  size_t free = 0;
+  size_t total = 0;
+  ASSERT_EQ(cudaMemGetInfo(&free, &total), cudaSuccess);
+  EXPECT_EQ(memory.total, total);
+  EXPECT_EQ(memory.free, free);
+  EXPECT_EQ(memory.used, total - free);
+  struct {
+    unsigned int pid;
+    unsigned long long used;
+    unsigned int instances[2];
+  } process = {};
+  unsigned int count = 0;
+  constexpr int kInsufficientSize = 7;
+  EXPECT_EQ(nvmlDeviceGetComputeRunningProcesses_v3(device, &count, nullptr), kInsufficientSize);
+  ASSERT_EQ(count, 1);
+  ASSERT_EQ(nvmlDeviceGetComputeRunningProcesses_v3(device, &count, &process), 0);
+  EXPECT_EQ(process.pid, static_cast<unsigned int>(getpid()));
+  EXPECT_EQ(process.used, memory.used);
+  constexpr int kNotSupported = 3;
+  EXPECT_EQ(nvmlDeviceGetUtilizationRates(device, nullptr), kNotSupported);
+  Issued();
+  EXPECT_THAT(counters, testing::Contains("refused_nvmlDeviceGetUtilizationRates"));
+}
+
 TEST(SmLimits, are_those_of_the_capability_not_of_its_generation) {
   const auto limits = [](int threads, int blocks) {
     return testing::AllOf(Field(&SmLimits::threads, threads), Field(&SmLimits::blocks, blocks),
