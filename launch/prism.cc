@@ -75,6 +75,10 @@ Status UnknownVerb(const std::vector<Verb>& verbs, const std::vector<std::string
   }
   const std::string said = family.empty() ? first : fmt::format("{} {}", first, words[1]);
   const std::string near = NearestName(said, names);
+  if (near.empty() && !family.empty()) {
+    return InvalidArgument(
+        fmt::format("unknown verb '{}'; choose {}", said, fmt::join(family, " or ")));
+  }
   return InvalidArgument(fmt::format(
       "unknown verb '{}'; {}", said,
       near.empty() ? std::string("see prism --help") : fmt::format("did you mean '{}'?", near)));

@@ -187,10 +187,8 @@ std::string FaultOf(const ParameterKey& known, const graph::Parameter& given) {
   if (zero || (given.value >= range.lowest && given.value <= range.highest)) {
     return {};
   }
-  const std::string possible = known.unit == "1" ? fmt::format("is allowed ({})", known.meaning)
-                                                 : fmt::format("{} is allowed", known.unit);
-  return fmt::format("parameter {} is {}; from {} to {} {}", given.key, given.value, range.lowest,
-                     range.highest, possible);
+  return fmt::format("parameter {} is {}; it must be from {} to {} ({})", given.key, given.value,
+                     range.lowest, range.highest, known.unit == "1" ? known.meaning : known.unit);
 }
 
 }  // namespace
