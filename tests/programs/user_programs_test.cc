@@ -286,7 +286,7 @@ TEST_F(UserProgram, departure_is_adopted_for_the_role) {
   const Finished adopted = edited("adopt");
   ASSERT_EQ(adopted.code, 0) << adopted.output;
   EXPECT_THAT(adopted.output, HasSubstr("rank 0 departs from the graph in iteration 0"));
-  EXPECT_THAT(ReadText(folder_ / "out/summary.json"), HasSubstr("its new behaviour was adopted"));
+  EXPECT_THAT(ReadText(folder_ / "out/summary.json"), HasSubstr("now do what rank 0 did"));
   const Finished aborted = edited("abort");
   EXPECT_EQ(aborted.code, 1) << aborted.output;
   // Both sides, where it is, and who waits.
@@ -391,7 +391,7 @@ TEST_F(UserProgram, steps_in_hooks_of_a_backward_pass_on_its_own_thread) {
   const Finished run = RunScript("steps_in_hooks.py", {"--target-gpus", "1"});
   ASSERT_EQ(run.code, 0) << run.output;
   EXPECT_THAT(run.output, HasSubstr("iterations begin with the range \"Optimizer.step#SGD.step\" "
-                                    "inside of a backward pass"));
+                                    "inside a backward pass"));
 }
 
 // What absent ranks would save, or under which names, is not known.
