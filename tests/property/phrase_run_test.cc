@@ -269,6 +269,77 @@ TEST(PhraseStretch, ends_where_any_stage_does_something_else) {
   ExpectTimeOfWhole(job);
 }
 
+// A program of one stage that sends to the next one, or receives from the one before it, and works.
+graph::Program PassOf(graph::PeerSlot peer, int64_t duration_ns) {
+  constexpr graph::GroupAxis kAxis = graph::GroupAxis::kPipelineForward;
+  const bool sends = peer == graph::PeerSlot::kNext;
+  const uint16_t stream = sends ? graph::StageStream(kAxis) : graph::kStageReceiveForwardStream;
+  const uint16_t before = sends ? graph::kStageComputeStream : stream;
+  const uint16_t after = sends ? stream : graph::kStageComputeStream;
+  graph::Program program = EmptyProgram();
+  program.peer_groups = {{{{sends, graph::SlotOf(kAxis), graph::SlotOf(peer), 8}}}};
+  const auto message = [&] {
+    program.Append({.kind = OpKind::kPeerGroup, .flags = kFree, .stream = stream, .signature = 0});
+  };
+  const auto wait = [&] {
+    const auto record = static_cast<uint32_t>(program.size());
+    program.Append({.kind = OpKind::kEventRecord, .flags = kFree, .stream = before});
+    program.Append({.kind = OpKind::kEventWait, .flags = kFree, .stream = after, .dep = record});
+  };
+  if (sends) {
+    AddWork(0, duration_ns, &program);
+    wait();
+    message();
+  } else {
+    message();
+    wait();
+    AddWork(0, duration_ns, &program);
+  }
+  return program;
+}
+
+// The second stage is as many passes behind the first one as it has before its stretch, and moves
+// as evenly there as in it, but for one pass that takes longer.
+TEST(PhraseStretch, begins_where_the_last_stage_is_in_it) {
+  constexpr size_t kFirst = 8;  // steps that no stretch contains
+  constexpr size_t kBehind = 16;
+  constexpr size_t kTurns = 40;
+  enum : uint32_t { kForward, kBackward, kOther, kLonger, kEnd, kPhrases };
+  graph::PhrasedJob job;
+  job.job.parallel.pp = 2;
+  job.job.parallel.vpp = 2;
+  job.program = std::make_shared<graph::JobProgram>();
+  job.program->strings = {""};
+  for (const bool sends : {true, false}) {
+    const graph::PeerSlot peer = sends ? graph::PeerSlot::kNext : graph::PeerSlot::kPrevious;
+    graph::PhrasedKind kind;
+    for (uint32_t phrase = 0; phrase < kPhrases; ++phrase) {
+      kind.phrases.push_back({static_cast<uint32_t>(job.program->blocks.size())});
+      if (phrase == kEnd) {
+        job.program->blocks.push_back(EmptyProgram());
+        job.program->blocks.back().Append(
+            {.kind = OpKind::kStreamSync, .flags = kFree, .stream = 0});
+      } else {
+        job.program->blocks.push_back(
+            PassOf(peer, sends ? 1000 : (phrase == kLonger ? 500'000 : 3000)));
+      }
+    }
+    job.kinds.push_back(kind);
+    graph::PhrasedStage stage;
+    stage.kind = sends ? 0 : 1;
+    stage.steps.assign(kFirst + (sends ? 0 : kBehind), kOther);
+    stage.rounds = {static_cast<uint32_t>(stage.steps.size())};
+    for (size_t turn = 0; turn < kTurns; ++turn) {
+      stage.steps.insert(stage.steps.end(), {kForward, kBackward});
+    }
+    stage.steps.insert(stage.steps.end(), sends ? kBehind : 0, kOther);
+    stage.steps.push_back(kEnd);
+    job.stages.push_back(stage);
+  }
+  job.stages[1].steps[kFirst + kBehind - 2] = kLonger;
+  ExpectTimeOfWhole(job);
+}
+
 constexpr size_t kManyTurns = 20;  // more turns than are examined in an iteration
 
 // Stages that repeat `kManyTurns` times, and end.
