@@ -184,7 +184,8 @@ std::string WarningLines(std::vector<graph::Warning> warnings) {
                     warning.code, warning.example.empty() ? "" : ": ", warning.example);
   }
   if (warnings.size() > kShownWarnings) {
-    text += fmt::format("  {:<18}{} more kinds\n", "", warnings.size() - kShownWarnings);
+    const size_t more = warnings.size() - kShownWarnings;
+    text += fmt::format("  {:<18}{} more kind{}\n", "", more, more == 1 ? "" : "s");
   }
   return text;
 }

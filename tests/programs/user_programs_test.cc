@@ -465,6 +465,20 @@ TEST_F(UserProgram, needs_no_framework) {
   EXPECT_LT(times["tf32"], times["fp32"] / 2);
 }
 
+// MPI would start each rank alone; a job of one rank is.
+TEST_F(UserProgram, that_starts_by_mpi_is_refused_unless_alone) {
+  if (std::string(PRISM_MPI_PROGRAM).empty()) {
+    GTEST_SKIP() << "no MPI";
+  }
+  const auto run = [&](const char* gpus) {
+    return RunCommand({PRISM_EMULATE, "--target-gpus", gpus, "--out", folder_ / "out", "--force",
+                       "--", PRISM_MPI_PROGRAM});
+  };
+  ExpectFailure(run("4"), "prism shim: MPI among a program's ranks (take RANK, ");
+  EXPECT_EQ(run("1").code, 1);
+  EXPECT_THAT(ReadText(folder_ / "out/FAILED"), HasSubstr("rank 0 of 1\n"));
+}
+
 // 64 tokens choose 2 of 8 experts each.
 TEST_F(UserProgram, routes_to_experts_by_rule) {
   const Finished uniform = RunScript("experts.py", {"--target-gpus", "4", "--sandbox-ranks", "2"});
