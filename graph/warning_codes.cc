@@ -50,6 +50,8 @@ constexpr WarningCode kCodes[] = {
      "takes"},
     {"gathered_objects_repeated",
      "the program gathered objects of ranks that do not run: its own stand for theirs"},
+    {"gpu_load_assumed",
+     "the program asked NVML how busy the GPU is: 100 %, whatever it does; an assumption"},
     {"gpu_shared", "more sandbox ranks than GPUs: values are right, times come from the replay"},
     {"holds_released_late",
      "on a real GPU: kernels that stand for collectives ended after their deadline, so that times "

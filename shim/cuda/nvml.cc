@@ -1,11 +1,14 @@
 // The part of NVML with which programs query the devices of their node: how many there are, which
 // is which, how full they are. Queries of how they are connected are refused by name: the profile
 // does not say, and those that ask (symmetric memory, which maps the memory of peers) find no peers
-// here. So are sensors (load, temperature, power, clocks), since nothing here has them.
+// here. So are sensors (temperature, power, clocks), since nothing here has them; a GPU counts as
+// fully loaded, which is an assumption.
 //
 // Its header comes with the driver, not with the wheels, so the declarations used are written out.
+#include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -52,6 +55,12 @@ struct nvmlMemory_v2_t {
   unsigned long long reserved;
   unsigned long long free;
   unsigned long long used;
+};
+
+// Percent of the last moments in which a kernel ran, and in which memory was read or written.
+struct nvmlUtilization_t {
+  unsigned int gpu;
+  unsigned int memory;
 };
 
 struct nvmlPciInfo_t {
@@ -311,8 +320,38 @@ nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t /*device*/,
   return Refused("nvmlDeviceGetNvLinkRemotePciInfo_v2");
 }
 
-nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t /*device*/, void* /*rates*/) {
-  return Refused("nvmlDeviceGetUtilizationRates");
+nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t /*device*/, nvmlUtilization_t* rates) {
+  prism::shim::Count("gpu_load_assumed");
+  *rates = {100, 100};
+  return NVML_SUCCESS;
+}
+
+// The CPUs near the device, those of the target's node, are not here: the process's own stand for
+// them, and the process stays on these.
+nvmlReturn_t nvmlDeviceGetCpuAffinity(nvmlDevice_t /*device*/,
+                                      unsigned int words,
+                                      unsigned long* set) {
+  cpu_set_t own;
+  CPU_ZERO(&own);
+  sched_getaffinity(0, sizeof(own), &own);
+  std::memset(set, 0, words * sizeof(*set));
+  std::memcpy(set, &own, std::min(words * sizeof(*set), sizeof(own)));
+  return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetCpuAffinityWithinScope(nvmlDevice_t device,
+                                                 unsigned int words,
+                                                 unsigned long* set,
+                                                 int /*scope*/) {
+  return nvmlDeviceGetCpuAffinity(device, words, set);
+}
+
+nvmlReturn_t nvmlDeviceSetCpuAffinity(nvmlDevice_t /*device*/) {
+  return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceClearCpuAffinity(nvmlDevice_t /*device*/) {
+  return NVML_SUCCESS;
 }
 
 nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t /*device*/,

@@ -1,10 +1,13 @@
 // Calls of the CUDA runtime, its driver and NCCL on the virtual device, and what they record. The
 // process is its own worker: the channel exists before the shim starts.
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
+#include <iterator>
 #include <span>
 #include <string>
 #include <thread>
@@ -30,6 +33,9 @@ int nvmlDeviceGetPciInfo_v3(const char* device, void* info);
 int nvmlDeviceGetMemoryInfo_v2(const char* device, void* memory);
 int nvmlDeviceGetComputeRunningProcesses_v3(const char* device, unsigned int* count, void* all);
 int nvmlDeviceGetUtilizationRates(const char* device, void* rates);
+int nvmlDeviceGetTemperature(const char* device, int sensor, unsigned int* celsius);
+int nvmlDeviceGetCpuAffinity(const char* device, unsigned int words, unsigned long* set);
+int nvmlDeviceSetCpuAffinity(const char* device);
 }
 
 namespace prism::shim {
@@ -355,7 +361,7 @@ TEST_F(DeviceCalls, memory_of_a_pool_may_be_taken_and_given_back_under_capture) 
 
 // What CUDA 13's ptxas accepts for .minnctapersm and .maxntid.
 // The layouts are those of nvml.h.
-TEST_F(DeviceCalls, nvml_answers_monitors_and_refuses_sensors) {
+TEST_F(DeviceCalls, nvml_answers_monitors_and_refuses_thermometers) {
   ASSERT_EQ(nvmlInitWithFlags(0), 0);
   const char* device = nullptr;
   ASSERT_EQ(nvmlDeviceGetHandleByIndex_v2(0, &device), 0);
@@ -397,9 +403,26 @@ TEST_F(DeviceCalls, nvml_answers_monitors_and_refuses_sensors) {
   EXPECT_EQ(process.pid, static_cast<unsigned int>(getpid()));
   EXPECT_EQ(process.used, memory.used);
   constexpr int kNotSupported = 3;
-  EXPECT_EQ(nvmlDeviceGetUtilizationRates(device, nullptr), kNotSupported);
+  EXPECT_EQ(nvmlDeviceGetTemperature(device, 0, nullptr), kNotSupported);
+  unsigned int load[2] = {};
+  ASSERT_EQ(nvmlDeviceGetUtilizationRates(device, load), 0);
+  EXPECT_THAT(load, ElementsAre(100, 100));
   Issued();
-  EXPECT_THAT(counters, testing::Contains("refused_nvmlDeviceGetUtilizationRates"));
+  EXPECT_THAT(counters,
+              testing::IsSupersetOf({"refused_nvmlDeviceGetTemperature", "gpu_load_assumed"}));
+}
+
+TEST_F(DeviceCalls, nvml_gives_the_cpus_of_the_process) {
+  const char* device = nullptr;
+  ASSERT_EQ(nvmlDeviceGetHandleByIndex_v2(0, &device), 0);
+  ASSERT_EQ(nvmlDeviceSetCpuAffinity(device), 0);
+  cpu_set_t own;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(own), &own), 0);
+  unsigned long near[sizeof(own) / sizeof(unsigned long) + 1] = {};
+  near[std::size(near) - 1] = 1;
+  ASSERT_EQ(nvmlDeviceGetCpuAffinity(device, std::size(near), near), 0);
+  EXPECT_EQ(std::memcmp(near, &own, sizeof(own)), 0);
+  EXPECT_EQ(near[std::size(near) - 1], 0);
 }
 
 TEST(SmLimits, are_those_of_the_capability_not_of_its_generation) {
