@@ -252,6 +252,15 @@ Result<StageMemory> PredictNanotronMemory(const JobSpec& job,
                                           const graph::TrainingStyle& style,
                                           int32_t stage,
                                           const StageMemoryOptions& options) {
+  if (options.host.what != graph::Offload::kNone) {
+    return InvalidArgument("offload is not described for nanotron");
+  }
+  if (job.recompute != graph::Recompute::kNone) {
+    return InvalidArgument("recomputation is not described for nanotron");
+  }
+  if (job.parallel.tp > 1 && !job.sequence_parallel) {
+    return InvalidArgument("nanotron is described with sequence parallelism only");
+  }
   return NanotronRank(job, style, stage, options).Run();
 }
 

@@ -434,9 +434,6 @@ Result<StageMemory> PredictStageMemory(const JobSpec& job,
                                        const StageMemoryOptions& options) {
   PRISM_ASSIGN_OR_RETURN(const std::vector<StateTensor> states, StatesOfStage(job, style, stage));
   if (style.memory == graph::MemoryPattern::kNanotron) {
-    if (options.host.what != graph::Offload::kNone) {
-      return InvalidArgument("offload is not described for nanotron");
-    }
     return PredictNanotronMemory(job, style, stage, options);
   }
   AllocatorConfig allocator = options.allocator;

@@ -69,7 +69,7 @@ TEST(PlanGraph, takes_the_time_and_memory_that_the_search_gives) {
 
 TEST(PlanGraph, tells_job_and_assumptions_and_survives_a_file) {
   const PlanEvaluator evaluator = *PlanEvaluator::Create(SmallProblem("nanotron"), "");
-  const Plan plan = *ParsePlan("tp=2,pp=4,dp=2");
+  const Plan plan = *ParsePlan("tp=2,pp=4,dp=2,sp=on");
   const graph::Graph graph = *GraphOf(evaluator, plan);
   EXPECT_EQ(graph.job.name, "gpt3-1.3b");
   EXPECT_EQ(graph.job.parallel, plan.parallel);

@@ -105,5 +105,23 @@ TEST(NanotronMemory, a_full_device_gives_back_what_is_pending) {
   EXPECT_LT(Predict(job, 100, room).peak_reserved, room);
 }
 
+// Its passes keep what they keep without recomputation and with parts of sequences.
+TEST(NanotronMemory, what_the_passes_do_not_describe_is_refused) {
+  graph::JobSpec job = Job();
+  job.parallel.tp = 2;
+  EXPECT_TRUE(PredictStageMemory(job, Style(), 0, {}).ok());
+  for (const graph::Recompute recompute : {graph::Recompute::kSelective, graph::Recompute::kFull}) {
+    job.recompute = recompute;
+    EXPECT_EQ(PredictStageMemory(job, Style(), 0, {}).status().message(),
+              "recomputation is not described for nanotron");
+  }
+  job.recompute = graph::Recompute::kNone;
+  job.sequence_parallel = false;
+  EXPECT_EQ(PredictStageMemory(job, Style(), 0, {}).status().message(),
+            "nanotron is described with sequence parallelism only");
+  job.parallel.tp = 1;
+  EXPECT_TRUE(PredictStageMemory(job, Style(), 0, {}).ok());
+}
+
 }  // namespace
 }  // namespace prism::replayer

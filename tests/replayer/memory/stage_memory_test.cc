@@ -264,12 +264,12 @@ TEST(StageMemory, more_than_a_simulation_holds_is_a_failure_of_the_prediction) {
   for (const graph::MemoryPattern pattern :
        {graph::MemoryPattern::kUsual, graph::MemoryPattern::kNanotron}) {
     JobSpec job = PaperJob();
+    job.sequence_parallel = true;
     TrainingStyle style = PaperStyle();
     style.memory = pattern;
     EXPECT_TRUE(PredictStageMemory(job, style, 0).ok());
     job.seq_len = int64_t{1} << 22;
-    job.micro_batch_size = 1024;
-    job.global_batch_size = 1024;
+    job.micro_batch_size = job.global_batch_size = 1024;
     const Result<StageMemory> memory = PredictStageMemory(job, style, 0);
     ASSERT_FALSE(memory.ok());
     EXPECT_EQ(memory.status().message(), "a rank would need more than 1 PiB of memory");
