@@ -18,8 +18,8 @@ namespace prism::replayer {
 
 // peak_reserved is that of the third iteration's optimizer step: nanotron resets the peaks before
 // and after the passes of each of its first iterations, and its benchmark reads them at the end of
-// the third. It is less than what was reserved before if the device became full in between. Fails for
-// offload, recomputation and tensor parallelism without sequence parallelism.
+// the third. It is less than what was reserved before if the device became full in between.
+// Fails for offload, recomputation and tensor parallelism without sequence parallelism.
 Result<StageMemory> PredictNanotronMemory(const graph::JobSpec& job,
                                           const graph::TrainingStyle& style,
                                           int32_t stage,

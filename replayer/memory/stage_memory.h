@@ -84,8 +84,8 @@ struct StageMemory {
   int64_t host_bytes = 0;                   // of host memory, peak
 };
 
-// Fails for jobs whose states are not modelled (StatesOfStage), for what nanotron_memory.h leaves out,
-// and for a rank that would need more than 1 PiB.
+// Fails for jobs whose states are not modelled (StatesOfStage), for what nanotron_memory.h leaves
+// out, and for a rank that would need more than 1 PiB.
 Result<StageMemory> PredictStageMemory(const graph::JobSpec& job,
                                        const graph::TrainingStyle& style,
                                        int32_t stage,
