@@ -64,8 +64,8 @@ Status OffloadOptimizer(const OffloadEdit& edit, EditedGraph* edited) {
   if (most == 0) {
     return InvalidArgument(
         "no optimizer states to offload were recognised; supported are fused Adam, AdamW, SGD with "
-        "momentum and Adagrad, and Adam over lists of tensors (foreach), if the graph has their "
-        "tensors or grids");
+        "momentum, Adagrad and Lion, and Adam over lists of tensors (foreach), if the graph has "
+        "their tensors or grids");
   }
   edited->assumptions.push_back(StatesRule(edit.prefetch));
   edited->memory.push_back(std::move(memory));

@@ -19,6 +19,10 @@ bool Contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
+// What synthesised updates and those of an edit (optimizer_edit.cc) are called: one kernel, which
+// carries one tensor as often as it reads or writes it.
+constexpr std::string_view kOwnPrefix = "fused::";
+
 // A fused update: what it is, how many lists of tensors its framework op takes and how many of
 // them are states.
 struct FusedUpdate {
@@ -31,8 +35,9 @@ struct FusedUpdate {
 constexpr FusedUpdate kFusedUpdates[] = {
     {"_fused_adam", "adam", 5, 2},        {"_fused_adagrad", "adagrad", 4, 1},
     {"_fused_sgd", "sgd_momentum", 3, 1}, {"fused::adam", "adam", 7, 2},
-    {"AdamFunctor", "adam", 4, 2},        {"AdamCapturable", "adam", 4, 2},
-    {"FusedAdam", "adam", 5, 2},
+    {"fused::lion", "lion", 5, 1},        {"fused::sgd_momentum", "sgd_momentum", 5, 1},
+    {"fused::sgd", "sgd", 3, 0},          {"AdamFunctor", "adam", 4, 2},
+    {"AdamCapturable", "adam", 4, 2},     {"FusedAdam", "adam", 5, 2},
 };
 
 class CallFinder {
@@ -84,6 +89,9 @@ class CallFinder {
   // The kernels of one call carry the same tensors.
   [[nodiscard]] uint32_t EndOfCall(uint32_t op) const {
     uint32_t end = op + 1;
+    if (FrameworkOp(op).starts_with(kOwnPrefix)) {
+      return end;
+    }
     while (end < program_.size() && program_.kind[end] == OpKind::kKernel &&
            program_.stream[end] == program_.stream[op] &&
            Signature(end).framework_op == Signature(op).framework_op &&
@@ -116,7 +124,7 @@ class CallFinder {
     call.name = update.name;
     size_t lists = update.lists;
     // Without momentum SGD has no third list.
-    if (call.name == "sgd_momentum" && !HasThirdList(Signature(op).inputs)) {
+    if (call.name == "sgd_momentum" && lists == 3 && !HasThirdList(Signature(op).inputs)) {
       call.name = "sgd";
       call.moments = 0;
       lists = 2;

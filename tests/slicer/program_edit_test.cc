@@ -210,7 +210,34 @@ TEST(ProgramEdit, another_optimizer_moves_other_bytes) {
   EXPECT_GT(TimeOf(lion.graph), TimeOf(sgd.graph));
   EXPECT_THAT(Refusal(graph, OptimizerEdit{OptimizerKind::kAdam}), HasSubstr("already adam"));
   EXPECT_THAT(Refusal(graph, OptimizerEdit{OptimizerKind::kMuon}), HasSubstr("whole matrices"));
-  EXPECT_THAT(Refusal(sgd.graph, OptimizerEdit{OptimizerKind::kAdam}), HasSubstr("recognised"));
+  const EditedGraph adam = Edited(sgd.graph, {OptimizerEdit{OptimizerKind::kAdam}});
+  EXPECT_EQ(TimeOf(adam.graph),
+            TimeOf(Edited(lion.graph, {OptimizerEdit{OptimizerKind::kAdam}}).graph));
+  EXPECT_GT(TimeOf(adam.graph), TimeOf(lion.graph));
+}
+
+TEST(ProgramEdit, states_of_another_optimizer_can_be_offloaded) {
+  const graph::Graph graph = Synthesised(SmallJob());
+  const OffloadEdit offload = {.kind = OffloadKind::kOptimizer};
+  const auto moved = [&](const std::vector<ProgramEditStep>& steps) {
+    const EditedGraph edited = Edited(graph, steps);
+    int64_t bytes = 0;
+    const graph::Program& program = edited.graph.roles.front().program;
+    for (uint32_t op = 0; op < program.size(); ++op) {
+      bytes += (program.flags[op] & graph::kDeviceToHost) != 0 && program.stream[op] != 0
+                   ? program.value[op]
+                   : 0;
+    }
+    return bytes;
+  };
+  const int64_t adam = moved({offload});
+  EXPECT_GT(adam, 0);
+  for (const OptimizerKind kind : {OptimizerKind::kLion, OptimizerKind::kSgdMomentum}) {
+    EXPECT_EQ(2 * moved({OptimizerEdit{kind}, offload}), adam);
+  }
+  EXPECT_THAT(
+      ApplyProgramEdits(graph, {OptimizerEdit{OptimizerKind::kSgd}, offload}).status().message(),
+      HasSubstr("recognised"));
 }
 
 TEST(ProgramEdit, offloaded_states_cost_what_their_copies_leave_exposed) {
