@@ -155,4 +155,9 @@ struct TrainingStyle {
   bool operator==(const TrainingStyle&) const = default;
 };
 
+// Whether scale, mask and softmax are one kernel for that many matrices of scores (sequences times
+// heads of a rank), where attention is unfused. Megatron's kernels take four matrices at a time,
+// and up to 16,384 keys (Megatron-LM, FusedScaleMaskSoftmax.is_kernel_available).
+bool FusesSoftmax(const TrainingStyle& style, int64_t matrices, int64_t keys);
+
 }  // namespace prism::graph

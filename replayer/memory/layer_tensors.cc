@@ -31,7 +31,8 @@ struct Sizes {
         tokens(job.micro_batch_size * job.seq_len / job.parallel.cp),
         // Whatever is not split by heads or width is split by sequence, or not at all.
         sequence_parts(job.sequence_parallel ? job.parallel.tp : 1),
-        sequence(job.seq_len / job.parallel.cp) {}
+        sequence(job.seq_len / job.parallel.cp),
+        keys(job.seq_len) {}
 
   [[nodiscard]] int64_t Hidden() const { return tokens * model.hidden * element / sequence_parts; }
 
@@ -58,6 +59,10 @@ struct Sizes {
   // Elements of the matrix of attention scores; whole rows even if the context is split.
   [[nodiscard]] int64_t Scores() const { return tokens * sequence * model.heads / tp; }
 
+  [[nodiscard]] bool FusesSoftmax() const {
+    return graph::FusesSoftmax(style, tokens / sequence * model.heads / tp, keys);
+  }
+
   [[nodiscard]] int64_t Logits() const { return tokens * vocab / tp; }  // elements
 
   // Rows that the experts of this rank compute if all experts of a layer are equally busy.
@@ -82,6 +87,7 @@ struct Sizes {
   int64_t tokens;
   int64_t sequence_parts;
   int64_t sequence;
+  int64_t keys;
 };
 
 // Statistics of a norm, float32 per token: the mean (LayerNorm) and the reciprocal deviation.
@@ -98,7 +104,7 @@ std::vector<Tensor> CoreAttention(const Sizes& sizes) {
     return {{"attention log-sum-exp", sizes.tokens * sizes.model.heads / sizes.tp * kFloatBytes}};
   }
   const int64_t scores = sizes.Scores();
-  const int64_t softmax_element = sizes.style.fused_softmax ? sizes.element : kFloatBytes;
+  const int64_t softmax_element = sizes.FusesSoftmax() ? sizes.element : kFloatBytes;
   std::vector<Tensor> tensors = {{"softmax output", scores * softmax_element}};
   if (sizes.style.dropout) {
     tensors.push_back({"attention dropout mask", scores * kMaskBytes});

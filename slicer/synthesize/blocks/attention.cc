@@ -1,6 +1,7 @@
 #include "slicer/synthesize/blocks/attention.h"
 
 #include "slicer/synthesize/blocks/launch_rules.h"
+#include "slicer/synthesize/blocks/unfused_attention.h"
 
 namespace prism::slicer {
 namespace {
@@ -73,93 +74,6 @@ void Rotary(const RankShape& rank, bool backward, BlockWriter* writer) {
   // Autograd goes through them in reverse order.
   apply(backward ? rank.kv_heads : rank.heads);
   apply(backward ? rank.heads : rank.kv_heads);
-}
-
-// Unfused attention works on [batch · heads] matrices; grouped keys and values are repeated.
-struct Scores {
-  explicit Scores(const RankShape& rank)
-      : dtype(rank.dtype),
-        batch(rank.batch * rank.heads),
-        scores(Tensor(rank.dtype, {batch, rank.sequence, rank.keys})),
-        mask(Tensor(DataType::kBool, {batch, rank.sequence, rank.keys})),
-        queries(Tensor(rank.dtype, {batch, rank.sequence, rank.head_size})),
-        keys(Tensor(rank.dtype, {batch, rank.keys, rank.head_size})),
-        values(Tensor(rank.dtype, {batch, rank.keys, rank.value_size})),
-        output(Tensor(rank.dtype, {batch, rank.sequence, rank.value_size})) {}
-
-  [[nodiscard]] Product Of(int64_t rows, int64_t columns, int64_t depth) const {
-    return {.rows = rows,
-            .columns = columns,
-            .depth = depth,
-            .batch = batch,
-            .input = dtype,
-            .output = dtype};
-  }
-
-  DataType dtype;
-  int64_t batch;
-  graph::TensorShape scores;
-  graph::TensorShape mask;
-  graph::TensorShape queries;
-  graph::TensorShape keys;
-  graph::TensorShape values;
-  graph::TensorShape output;
-};
-
-constexpr const char* kBatchedGemm = "cublasGemmStridedBatchedEx";
-
-void UnfusedForward(const RankShape& rank, BlockWriter* writer) {
-  const Scores of(rank);
-  if (rank.heads != rank.kv_heads) {
-    writer->Pointwise("aten::copy_", {of.keys, of.keys});
-    writer->Pointwise("aten::copy_", {of.values, of.values});
-  }
-  Product product = of.Of(rank.sequence, rank.keys, rank.head_size);
-  product.transposed_right = true;
-  writer->Matmul("aten::baddbmm", kBatchedGemm, product, {of.scores, of.queries, of.keys});
-  if (rank.style.fused_softmax) {
-    writer->Fused("scaled_masked_softmax", {of.scores, of.scores});
-  } else {
-    writer->Pointwise("aten::mul", {of.scores});
-    writer->Pointwise("aten::masked_fill", {of.scores});
-    writer->Kernel("aten::_softmax", "softmax_warp_forward", {of.scores});
-  }
-  if (rank.style.dropout) {
-    writer->Kernel("aten::native_dropout", "fused_dropout_kernel_vec", {of.scores});
-  }
-  writer->Matmul("aten::bmm", kBatchedGemm, of.Of(rank.sequence, rank.value_size, rank.keys),
-                 {of.scores, of.values});
-  const graph::TensorShape context = HeadsOf(rank, rank.heads, rank.value_size);
-  writer->Pointwise("aten::copy_", {context, context});
-}
-
-void UnfusedBackward(const RankShape& rank, BlockWriter* writer) {
-  const Scores of(rank);
-  Product scores = of.Of(rank.sequence, rank.keys, rank.value_size);
-  scores.transposed_right = true;
-  Product values = of.Of(rank.keys, rank.value_size, rank.sequence);
-  values.transposed_left = true;
-  Product keys = of.Of(rank.keys, rank.head_size, rank.sequence);
-  keys.transposed_left = true;
-  writer->Matmul("aten::bmm", kBatchedGemm, scores, {of.output, of.values});
-  writer->Matmul("aten::bmm", kBatchedGemm, values, {of.scores, of.output});
-  if (rank.style.dropout) {
-    writer->Pointwise("aten::native_dropout_backward", {of.scores, of.mask});
-  }
-  if (rank.style.fused_softmax) {
-    writer->Fused("scaled_masked_softmax_backward", {of.scores, of.scores, of.scores});
-  } else {
-    writer->Kernel("aten::_softmax_backward_data", "softmax_warp_backward", {of.scores, of.scores});
-    writer->Pointwise("aten::masked_fill", {of.scores});
-    writer->Pointwise("aten::mul", {of.scores});
-  }
-  writer->Matmul("aten::bmm", kBatchedGemm, of.Of(rank.sequence, rank.head_size, rank.keys),
-                 {of.scores, of.keys});
-  writer->Matmul("aten::bmm", kBatchedGemm, keys, {of.scores, of.queries});
-  if (rank.heads != rank.kv_heads) {
-    writer->Reduction("aten::sum", {of.keys});
-    writer->Reduction("aten::sum", {of.values});
-  }
 }
 
 // Names of ops and kernels in the libraries of fused attention.

@@ -51,6 +51,7 @@ RankShape::RankShape(const graph::JobSpec& job_spec, const graph::TrainingStyle&
     value_size = model.latent.value_dim;
     kv_heads = heads;  // expanded for every head
   }
+  style.fused_softmax = FusesSoftmax(style, batch * heads, keys);
   ffn = model.ffn / tp;
   ffn_matrices = model.FfnMatrices();
   vocab = graph::PaddedVocab(job) / tp;

@@ -384,19 +384,6 @@ TEST(StageMemory, sums_apart_are_beside_gradients_in_16_bit) {
   EXPECT_EQ(BytesOfClass(job, style, "gradients"), sums / 2 * 3);
 }
 
-// PyTorch's softmax in float32 doubles what is kept of it; a compiled loss copies the logits.
-TEST(StageMemory, kernels_that_are_not_fused_keep_float32) {
-  const JobSpec job = PaperJob();
-  TrainingStyle style = PaperStyle();
-  const int64_t fused = LayerTensors(job, style, 0).saved_bytes();
-  style.fused_softmax = false;
-  const int64_t scores = job.seq_len * job.seq_len * job.micro_batch_size * 64 / 8;
-  EXPECT_EQ(LayerTensors(job, style, 0).saved_bytes() - fused, 2 * scores);
-  const size_t tensors = HeadTensors(job, style).forward.size();
-  style.compiled_cross_entropy = true;
-  EXPECT_EQ(HeadTensors(job, style).forward.size(), tensors + 1);
-}
-
 TEST(StageMemory, the_composition_sums_to_the_peak) {
   JobSpec job = PaperJob();
   job.parallel.pp = 4;
