@@ -106,6 +106,7 @@ constexpr auto kNetworkWords = std::to_array<NetworkWord>({
     {"interconnect", "jean zay", "networks/jean-zay"},
     {"interconnect", "tomahawk", "networks/megascale"},
     {"interconnect", "4 infiniband links", "networks/vtrain"},
+    {"interconnect", "single node, nvlink", "networks/vtrain-node"},
     {"interconnect", "1600 gb/s roce", "networks/mosaic-a100"},
     {"framework", "foundry", "networks/mosaic-h100"},
     {"framework", "nanotron", "networks/ultrascale"},
