@@ -240,7 +240,14 @@ int64_t HeadsOfRow(const PublishedRow& row, int64_t hidden, Assumptions* assumpt
 // Groups of keys and values: if nothing is said, what the models of a family have in common.
 int64_t KeyValueHeads(const PublishedRow& row, int64_t heads, Assumptions* assumptions) {
   if (const std::optional<int64_t> known = SizeOf(row, "kv_heads", assumptions)) {
-    return *known;
+    if (heads % *known == 0) {
+      return *known;
+    }
+    constexpr double kSpread = 0.05;
+    assumptions->Add(
+        fmt::format("kv_heads: {} do not divide {} heads, taken for as many", *known, heads),
+        kSpread);
+    return heads;
   }
   if (StatesArguments(row)) {
     return HasArgument(row, "group-query-attention") ? IntegerArgument(row, "num-query-groups", 1)

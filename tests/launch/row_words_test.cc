@@ -46,6 +46,15 @@ TEST(RowWords, parts_that_are_recomputed_are_whole_words) {
               Contains(HasSubstr("teapots")));
 }
 
+TEST(RowWords, groups_of_keys_divide_the_heads) {
+  EXPECT_EQ(With(Gpt175B(), "kv_heads", "8").job.model.kv_heads, 8);
+  for (const char* odd : {"7", "192"}) {
+    const RowPlan plan = With(Gpt175B(), "kv_heads", odd);
+    EXPECT_EQ(plan.job.model.kv_heads, 96) << odd;
+    EXPECT_THAT(plan.assumptions, Contains(HasSubstr("do not divide 96 heads"))) << odd;
+  }
+}
+
 TEST(RowWords, recomputation_is_off_where_a_row_says_so_in_any_words) {
   const auto recompute = [](const char* text) {
     return With(Gpt175B(), "recompute", text).job.recompute;
