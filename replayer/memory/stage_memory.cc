@@ -283,9 +283,10 @@ class StagePasses {
 
 // Passes in the order of the schedule: `ahead` forward passes, then one forward and one backward
 // pass in turn; pass k of vpp chunks belongs to chunk k / pp mod vpp, backward passes count from
-// the last chunk (Megatron's interleaved schedule; options.microbatch_group replaces pp). What
-// follows one full round of the chunks, and `deferred_heads` micro-batches, repeats; `to_the_end`:
-// includes the backward passes that end an iteration.
+// the last chunk (Megatron's interleaved schedule; options.microbatch_group replaces pp). The last
+// round may have fewer micro-batches. What follows one full round of the chunks, and
+// `deferred_heads` micro-batches, repeats; `to_the_end`: includes the backward passes that end an
+// iteration.
 std::vector<ChunkPass> PassesOf(const JobSpec& job,
                                 const StageMemoryOptions& options,
                                 int64_t ahead,
@@ -293,8 +294,12 @@ std::vector<ChunkPass> PassesOf(const JobSpec& job,
   const int64_t vpp = job.parallel.vpp;
   const int64_t pp = options.microbatch_group > 0 ? options.microbatch_group : job.parallel.pp;
   const int64_t deferred_heads = options.deferred_heads;
-  const auto chunk_of = [&](int64_t pass) { return pass / pp % vpp; };
   const int64_t passes_in_all = job.microbatches() * vpp;
+  const int64_t rest = job.microbatches() % pp;  // micro-batches of the last round
+  const auto chunk_of = [&](int64_t pass) {
+    const int64_t left = pass - (passes_in_all - rest * vpp);
+    return left < 0 ? pass / pp % vpp : left / rest;
+  };
   const int64_t steady = std::max(2 * pp, std::min(deferred_heads, job.microbatches())) * vpp;
   const int64_t forward =
       std::min(passes_in_all, to_the_end ? RoundUp(ahead + steady, pp * vpp) : ahead + steady);

@@ -93,5 +93,32 @@ TEST(PassRepeats, change_no_memory_of_a_stage) {
   }
 }
 
+// The last round of an interleaved schedule may have fewer micro-batches than there are stages.
+TEST(Passes, micro_batches_need_not_be_a_multiple_of_the_stages) {
+  graph::JobSpec job;
+  job.model.layers = 24;
+  job.model.hidden = 1024;
+  job.model.heads = job.model.kv_heads = 8;
+  job.model.ffn = 4096;
+  job.model.vocab = 32000;
+  job.seq_len = job.model.seq_len = 2048;
+  job.parallel.pp = 4;
+  job.parallel.dp = 2;
+  job.parallel.vpp = 3;
+  graph::TrainingStyle style;
+  style.built_in = false;
+  style.data_parallel = graph::DataParallelKind::kFsdp;
+  for (int32_t stage = 0; stage < 4; ++stage) {
+    int64_t peak_of_one = 0;
+    for (int64_t microbatches = 1; microbatches <= 12; ++microbatches) {
+      job.global_batch_size = 2 * microbatches * job.micro_batch_size;
+      const Result<StageMemory> memory = PredictStageMemory(job, style, stage);
+      ASSERT_TRUE(memory.ok()) << microbatches;
+      peak_of_one = microbatches == 1 ? memory->peak_allocated : peak_of_one;
+      EXPECT_GE(memory->peak_allocated, peak_of_one) << microbatches;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace prism::replayer

@@ -241,7 +241,7 @@ TEST(ShardedParameters, stages_of_torch_keep_messages_and_logits_of_all_micro_ba
 TEST(StageMemory, larger_groups_of_micro_batches_hold_more_chunks) {
   graph::JobSpec job = PipelineJob();
   job.parallel.vpp = 4;
-  job.global_batch_size = 10 * job.parallel.dp;
+  job.global_batch_size = 20 * job.parallel.dp;
   job.zero_stage = 1;
   EXPECT_DOUBLE_EQ(4 * MicrobatchesInFlight(job, {}, 3), 3 * 4 + 1);
   EXPECT_DOUBLE_EQ(4 * MicrobatchesInFlight(job, {}, 3, 5), 3 * 5 + 1);
