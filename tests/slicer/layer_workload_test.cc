@@ -10,6 +10,7 @@
 #include "replayer/replay.h"
 #include "slicer/export/astra/layer_export.h"
 #include "slicer/import/astra/workload_import.h"
+#include "slicer/import/goal/goal_import.h"
 #include "tests/support/test_parameters.h"
 
 namespace prism::slicer {
@@ -203,6 +204,20 @@ TEST(LayerExport, data_parallel_ranks_of_a_stage_are_no_experts) {
   EXPECT_THAT(*written, HasSubstr("ALLREDUCE\t8192"));
   EXPECT_EQ(Import(*written, 0, simai)->graph.communicators.members,
             result->graph.communicators.members);
+}
+
+TEST(LayerExport, what_streams_do_beside_each_other_is_not_added_up) {
+  ImportOptions options;
+  options.cluster = Cluster();
+  const Result<ImportResult> result = ImportGoalBytes(
+      "num_ranks 1\nrank 0 {\na: calc 1000 cpu 0\nb: calc 700 cpu 1\nc: calc 500 cpu 2\n}\n",
+      "x.goal", options);
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  ExportResult exported;
+  const Result<std::string> written = SimAiText(result->graph, &exported);
+  ASSERT_TRUE(written.ok()) << written.status().message();
+  EXPECT_THAT(*written, HasSubstr("\t1000\t"));
+  EXPECT_THAT(exported.notes.Lines(), Contains(HasSubstr("busiest stream are left out: 2")));
 }
 
 // Forward exchanges among neighbours, backward too, and data-parallel reductions beside it: the

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <span>
 #include <vector>
@@ -108,11 +109,30 @@ class GroupRule {
   int64_t pp_ = 1;
 };
 
-std::vector<Segment> SegmentsOf(const TaskGraph& tasks, const GroupRule& rule, Notes* notes) {
-  std::vector<Segment> segments(1);
+// The resource that computes longest; others run beside it.
+uint16_t BusiestResource(const TaskGraph& tasks) {
+  std::map<uint16_t, int64_t> compute;
   for (const Task& task : tasks.tasks) {
     if (task.kind == TaskKind::kCompute) {
-      segments.back().compute += task.value;
+      compute[task.resource] += task.value;
+    }
+  }
+  const auto busiest =
+      std::max_element(compute.begin(), compute.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  return busiest == compute.end() ? kNoResource : busiest->first;
+}
+
+std::vector<Segment> SegmentsOf(const TaskGraph& tasks, const GroupRule& rule, Notes* notes) {
+  std::vector<Segment> segments(1);
+  const uint16_t busiest = BusiestResource(tasks);
+  for (const Task& task : tasks.tasks) {
+    if (task.kind == TaskKind::kCompute) {
+      if (task.resource == busiest) {
+        segments.back().compute += task.value;
+      } else if (task.value > 0) {
+        notes->Add("computations beside those of the busiest stream are left out");
+      }
       continue;
     }
     if (task.kind != TaskKind::kCollective) {
