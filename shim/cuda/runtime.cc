@@ -9,6 +9,7 @@
 #include "shim/cuda/runtime_state.h"
 #include "shim/observer/observer_loader.h"
 #include "shim/session.h"
+#include "shim/spawned_process.h"
 
 namespace prism::shim {
 namespace {
@@ -146,6 +147,7 @@ cudaError_t cudaDriverGetVersion(int* version) {
 
 cudaError_t cudaGetDeviceCount(int* count) {
   // The first call of a program, by which libtorch, if the program uses it, is certainly loaded.
+  prism::shim::EndIfSpawnedForOtherRank();
   prism::shim::LoadObserver();
   *count = SessionConfig().device.device_count;
   return cudaSuccess;
@@ -157,6 +159,7 @@ cudaError_t cudaGetDevice(int* device) {
 }
 
 cudaError_t cudaSetDevice(int device) {
+  prism::shim::EndIfSpawnedForOtherRank();
   if (device < 0 || device >= SessionConfig().device.device_count) {
     return Return(cudaErrorInvalidDevice);
   }

@@ -5,6 +5,7 @@
 #include "shim/device/driver_calls.h"
 #include "shim/device/forward.h"
 #include "shim/observer/observer_loader.h"
+#include "shim/spawned_process.h"
 
 PRISM_TOLD(__cudaRegisterFunction);
 PRISM_TOLD(__cudaRegisterVar);
@@ -153,6 +154,7 @@ cudaError_t GetDriverEntryPoint(const char* symbol,
 
 cudaError_t GetDeviceCount(int* count) {
   // The first call of a program, by which libtorch, if the program uses it, is certainly loaded.
+  EndIfSpawnedForOtherRank();
   LoadObserver();
   return PRISM_REAL(cudaGetDeviceCount)(count);
 }

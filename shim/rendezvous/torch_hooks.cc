@@ -12,6 +12,7 @@
 #include "shim/rendezvous/hooks.h"
 #include "shim/session.h"
 #include "shim/sibling_library.h"
+#include "shim/spawned_process.h"
 
 namespace prism::shim {
 namespace {
@@ -61,6 +62,7 @@ void* Library() {
 }
 
 void* Replacement(const char* name) {
+  EndIfSpawnedForOtherRank();
   return Library() == nullptr ? nullptr : dlsym(Library(), name);
 }
 

@@ -8,11 +8,12 @@
 namespace prism::slicer {
 namespace {
 
+constexpr const char* kDefaultGroup = "default_pg";  // torch's name for the group of all ranks
+
 // A program that starts ranks itself, or counts the GPUs of its machine, creates its own world. The
 // framework also gives the world's name to the communicators that it creates for a pair of ranks,
 // so two members prove nothing.
 Status CheckWorld(const RecordedCommunicator& comm, int32_t world) {
-  constexpr const char* kDefaultGroup = "default_pg";  // torch's name for the group of all ranks
   if (world == 0 || comm.name != kDefaultGroup || comm.size == world || comm.size == 2) {
     return OkStatus();
   }
@@ -20,6 +21,19 @@ Status CheckWorld(const RecordedCommunicator& comm, int32_t world) {
       fmt::format("the program made a world of {} ranks, but the job has {}; it must use the RANK "
                   "and WORLD_SIZE in its environment, as under torchrun",
                   comm.size, world));
+}
+
+Status MembersUnknown(const RecordedCommunicator& comm, int32_t world) {
+  if (comm.name == kDefaultGroup && comm.size == world) {
+    return RunFailed(
+        "the program took another rank than RANK in its environment; if it starts processes for "
+        "the GPUs of its node itself, let it start that of LOCAL_RANK alone, as under torchrun "
+        "(those of torch.multiprocessing.spawn are told apart)");
+  }
+  return RunFailed(fmt::format(
+      "the members of process group \"{}\" ({} ranks) are unknown: the framework named no start "
+      "and stride of global ranks for it when its communicator was made",
+      comm.name.empty() ? "unnamed" : comm.name, comm.size));
 }
 
 }  // namespace
@@ -43,10 +57,7 @@ Result<std::vector<graph::FragmentCommunicator>> MakeCommunicators(const OpTable
   for (const RecordedCommunicator& comm : tables.comm_slots) {
     PRISM_RETURN_IF_ERROR(CheckWorld(comm, world));
     if (!comm.members_known) {
-      return RunFailed(fmt::format(
-          "the members of process group \"{}\" ({} ranks) are unknown: the framework named no "
-          "start and stride of global ranks for it when its communicator was made",
-          comm.name.empty() ? "unnamed" : comm.name, comm.size));
+      return MembersUnknown(comm, world);
     }
     graph::FragmentCommunicator made = {comm.name, comm.members, comm.group_number};
     std::sort(made.members.begin(), made.members.end());

@@ -111,5 +111,16 @@ TEST_F(Programs, torchrun_starts_the_ranks_of_a_node) {
   }
 }
 
+// Node 5, whose other process is rank 10.
+TEST_F(Programs, of_processes_that_torch_spawns_only_the_ranks_own_runs) {
+  const Result<ProgramOutcome> outcome =
+      RunProgram({.script = "spawned.py", .world_size = 16, .ranks_per_node = 2, .ranks = {11}});
+  ASSERT_TRUE(outcome.ok()) << outcome.status().message();
+  EXPECT_TRUE(outcome->store.ok()) << outcome->store.message();
+  EXPECT_TRUE(outcome->ranks[0].exit.ok()) << outcome->ranks[0].exit.message();
+  EXPECT_THAT(outcome->ranks[0].log, testing::HasSubstr("rank 11 step 4\n"));
+  EXPECT_THAT(outcome->ranks[0].log, testing::Not(testing::HasSubstr("rank 10")));
+}
+
 }  // namespace
 }  // namespace prism::launch

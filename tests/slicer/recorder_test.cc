@@ -219,6 +219,19 @@ TEST(Recorder, refuses_a_group_without_members) {
   EXPECT_THAT(fragment.status().message(), HasSubstr("process group \"mystery\" (4 ranks)"));
 }
 
+TEST(Recorder, refuses_a_world_in_which_the_program_is_another_rank) {
+  RecordScript script;
+  script.CommInit(3, "default_pg", 8, 1, 1);
+  for (int i = 0; i < 3; ++i) {
+    AddIteration(&script);
+  }
+  Recorder recorder({.rank = Rank(0), .world_size = 8});
+  ASSERT_TRUE(Feed(script, &recorder).ok());
+  const Result<graph::Fragment> fragment = recorder.Finish();
+  ASSERT_FALSE(fragment.ok());
+  EXPECT_THAT(fragment.status().message(), HasSubstr("took another rank than RANK"));
+}
+
 TEST(Recorder, refuses_a_world_that_is_not_the_jobs) {
   RecordScript script;
   script.CommInit(3, "default_pg", 8, 0, 1);

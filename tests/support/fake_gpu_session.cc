@@ -14,6 +14,7 @@
 #include "shim/channel/channel.h"
 #include "shim/observer/observer_loader.h"
 #include "shim/session.h"
+#include "shim/spawned_process.h"
 #include "shim/standalone_config.h"
 #include "tests/support/op_line.h"
 
@@ -111,6 +112,9 @@ void Refuse(const char* function_name) {
 }
 
 void LoadObserver() {
+}
+
+void EndIfSpawnedForOtherRank() {
 }
 
 }  // namespace prism::shim

@@ -1,0 +1,52 @@
+#include "shim/python_code.h"
+
+#include <dlfcn.h>
+
+namespace prism::shim {
+namespace {
+
+// The part of Python's stable interface that is needed; a program without Python has none of it, so
+// nothing is linked.
+struct Python {
+  int (*ensure)();
+  void (*release)(int);
+  void* (*new_module)(const char*);
+  void* (*dictionary_of)(void*);
+  void* (*run)(const char*, int, void*, void*);
+  void (*print_error)();
+};
+
+constexpr int kFileInput = 257;  // Py_file_input
+
+template <typename Function>
+bool Find(const char* name, Function* function) {
+  *function = reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
+  return *function != nullptr;
+}
+
+bool FindPython(Python* python) {
+  return Find("PyGILState_Ensure", &python->ensure) &&
+         Find("PyGILState_Release", &python->release) &&
+         Find("PyModule_New", &python->new_module) &&
+         Find("PyModule_GetDict", &python->dictionary_of) && Find("PyRun_String", &python->run) &&
+         Find("PyErr_Print", &python->print_error);
+}
+
+}  // namespace
+
+PythonRun RunPython(const char* source, const char* module) {
+  Python python = {};
+  if (!FindPython(&python)) {
+    return PythonRun::kNoPython;
+  }
+  const int state = python.ensure();
+  void* const names = python.dictionary_of(python.new_module(module));
+  const bool done = python.run(source, kFileInput, names, names) != nullptr;
+  if (!done) {
+    python.print_error();
+  }
+  python.release(state);
+  return done ? PythonRun::kDone : PythonRun::kFailed;
+}
+
+}  // namespace prism::shim
