@@ -63,6 +63,10 @@ Result<ListedJob> ReadJob(TomlReader* table, const SearchProblem& shared, int64_
   job.problem.global_batch_size =
       table->IntegerOr("global_batch_size", 1, kMaxBatch, preset->layout.global_batch_size);
   const bool ratio = table->Has("tokens_per_parameter");
+  if (ratio && table->Has("tokens")) {
+    return InvalidArgument(fmt::format(
+        "job '{}' gives both tokens and tokens_per_parameter; leave one out", job.name));
+  }
   const double amount = table->Number(ratio ? "tokens_per_parameter" : "tokens");
   job.problem.tokens = ratio ? TokensOf(job.problem.model, amount) : amount;
   job.deadline_days = table->Number("deadline_days");
