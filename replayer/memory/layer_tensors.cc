@@ -197,6 +197,13 @@ std::vector<LayerTensor> AttentionInputs(const Sizes& sizes, bool normed_queries
             {"keys", sizes.Heads(sizes.kv_heads, size)},
             {"values", sizes.Heads(sizes.kv_heads, size)}},
            0, kCore, &inputs);
+    // The values are a view of the projection's output, which rotation copies the others out of
+    // (launch/workload/attention.cc).
+    if (sizes.style.built_in && model.block == BlockKind::kLlama) {
+      Append({{"queries before rotation", sizes.Heads(model.heads, size)},
+              {"keys before rotation", sizes.Heads(sizes.kv_heads, size)}},
+             0, kCore, &inputs);
+    }
     if (normed_queries) {
       Append({{"queries in front of their norm", sizes.Heads(model.heads, size)},
               {"keys in front of their norm", sizes.Heads(sizes.kv_heads, size)}},

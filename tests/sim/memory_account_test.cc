@@ -1,5 +1,6 @@
 // The predicted memory of a synthesised job against the caching allocator of recorded ranks:
-// parameters, gradients and optimizer state to the byte, the peak within a few percent.
+// parameters, gradients and optimizer state to the byte, the peak within a percent, with shards
+// within five.
 #include <map>
 #include <string>
 
@@ -14,6 +15,9 @@ namespace {
 
 using Classes = std::map<std::string, int64_t>;
 
+constexpr double kWhole = 0.01;
+constexpr double kSharded = 0.05;
+
 Classes ByName(const std::vector<graph::MemoryClass>& parts) {
   Classes classes;
   for (const graph::MemoryClass& part : parts) {
@@ -22,7 +26,8 @@ Classes ByName(const std::vector<graph::MemoryClass>& parts) {
   return classes;
 }
 
-void CompareRun(const std::vector<std::string>& options) {
+// `within`: share of the peak that the prediction may be off by.
+void CompareRun(const std::vector<std::string>& options, double within) {
   const ScratchFolder folder;
   std::vector<std::string> command = {PRISM_EMULATE, "--sandbox-ranks", "none",
                                       "--quiet",     "--out",           folder / "run"};
@@ -42,36 +47,44 @@ void CompareRun(const std::vector<std::string>& options) {
       EXPECT_EQ(ours[name], recorded[name]) << name;
     }
     const auto peak = static_cast<double>(role.memory.peak_allocated);
-    EXPECT_NEAR(static_cast<double>(account->peak_allocated), peak, 0.05 * peak);
+    EXPECT_NEAR(static_cast<double>(account->peak_allocated), peak, within * peak);
   }
 }
 
 TEST(MemoryAccount, has_the_states_of_recorded_ranks_to_the_byte) {
   CompareRun({"--target-gpus", "16", "--model", "gpt3-1.3b", "--tp", "2", "--pp", "2",
-              "--global-batch-size", "32"});
+              "--global-batch-size", "32"},
+             kWhole);
   CompareRun({"--target-gpus", "64", "--model", "llama3-8b", "--tp", "4", "--pp", "2",
-              "--global-batch-size", "64"});
+              "--global-batch-size", "64"},
+             kWhole);
 }
 
 TEST(MemoryAccount, has_the_states_of_recorded_experts_to_the_byte) {
   CompareRun({"--target-gpus", "64", "--model", "mixtral-8x7b", "--tp", "2", "--pp", "4", "--ep",
-              "4", "--global-batch-size", "32"});
+              "4", "--global-batch-size", "32"},
+             kWhole);
 }
 
 TEST(MemoryAccount, has_the_states_of_recorded_sharded_gradients_to_the_byte) {
   CompareRun({"--target-gpus", "64", "--model", "llama3-8b", "--tp", "4", "--pp", "2", "--zero",
-              "2", "--global-batch-size", "64"});
+              "2", "--global-batch-size", "64"},
+             kSharded);
   CompareRun({"--target-gpus", "16", "--model", "gpt3-1.3b", "--tp", "1", "--pp", "2", "--zero",
-              "2", "--global-batch-size", "32"});
+              "2", "--global-batch-size", "32"},
+             kSharded);
 }
 
 TEST(MemoryAccount, has_the_states_of_recorded_sharded_parameters_to_the_byte) {
   CompareRun({"--target-gpus", "64", "--model", "llama3-8b", "--tp", "1", "--pp", "1", "--zero",
-              "3", "--global-batch-size", "128", "--recompute", "full"});
+              "3", "--global-batch-size", "128", "--recompute", "full"},
+             kSharded);
   CompareRun({"--target-gpus", "32", "--model", "gpt3-1.3b", "--tp", "2", "--pp", "1", "--zero",
-              "3", "--global-batch-size", "32"});
+              "3", "--global-batch-size", "32"},
+             kSharded);
   CompareRun({"--target-gpus", "64", "--model", "llama3-8b", "--tp", "4", "--pp", "2", "--zero",
-              "3", "--global-batch-size", "64", "--recompute", "full"});
+              "3", "--global-batch-size", "64", "--recompute", "full"},
+             kSharded);
 }
 
 }  // namespace
