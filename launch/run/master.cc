@@ -231,6 +231,7 @@ Status Master::Build(RunOutcome* outcome) {
   if (!context_.options.graph.empty()) {
     progress_.BeginStage("build", fmt::format("from {}", context_.options.graph));
     PRISM_ASSIGN_OR_RETURN(outcome->graph, graph::ReadGraph(context_.options.graph));
+    outcome->graph.job.seed = context_.job.seed;
     outcome->graph.cluster = context_.cluster;
     outcome->graph.sandbox_ranks = context_.sandbox_ranks;
   } else {

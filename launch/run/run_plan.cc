@@ -83,6 +83,11 @@ Status ResolveFromGraph(RunContext* context) {
         options.graph, graph.job.name));
   }
   context->job = graph.job;
+  if (options.given.count("seed") != 0) {
+    context->job.seed = options.seed;
+  } else {
+    context->options.seed = graph.job.seed;
+  }
   context->layout_origin = "graph";
   context->cluster = graph.cluster;
   if (options.given.count("cluster") != 0) {

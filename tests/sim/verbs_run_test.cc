@@ -151,6 +151,28 @@ TEST_F(VerbsOnRun, a_run_from_the_graph_alone_differs_in_its_sandbox_ranks_only)
   }
 }
 
+// Without --seed jitter is that of the graph's run; with it the new graph has the new seed.
+TEST_F(VerbsOnRun, a_run_from_the_graph_and_its_verbs_have_one_seed) {
+  const auto jittered = [](const std::string& seed, const std::string& out) {
+    return Run("prism-emulate --graph run/graph.prism --sandbox-ranks none --perturb jitter:0.1 "
+               "--quiet --format json " +
+               seed + "--out " + out)
+        .standard_output;
+  };
+  const auto replayed = [](const std::string& folder) {
+    const std::string command = " --perturb jitter:0.1 --format json";
+    const std::string text =
+        Run("prism replay " + folder + "/graph.prism" + command).standard_output;
+    return Json::parse(text)["iteration_time_s"];
+  };
+  const Json usual = Json::parse(jittered("", "usual"))["iteration_time_s"];
+  EXPECT_EQ(usual, replayed("run"));
+  EXPECT_EQ(usual, replayed("usual"));
+  const Json other = Json::parse(jittered("--seed 5 ", "other"))["iteration_time_s"];
+  EXPECT_NE(other, usual);
+  EXPECT_EQ(other, replayed("other"));
+}
+
 TEST_F(VerbsOnRun, device_auto_without_a_gpu_is_the_virtual_device_and_a_warning) {
   const CommandOutput run =
       Run("CUDA_VISIBLE_DEVICES= prism-emulate --graph run/graph.prism --sandbox-ranks none "
