@@ -255,9 +255,15 @@ bool Verifier::PeersMatch(const graph::PeerGroup& group, const OpTables& tables)
 Verdict Verifier::Mismatch(const CanonicalOp& op, const OpTables& tables) const {
   Verdict verdict;
   verdict.kind = VerdictKind::kMismatch;
-  verdict.did = graph::WithoutTemplates(slicer::DescribeOp(op, tables));
+  const std::string did = slicer::DescribeOp(op, tables);
+  verdict.did = graph::WithoutTemplates(did);
   if (cursor_ < program_.size()) {
-    verdict.expected = graph::WithoutTemplates(graph::DescribeRankOp(graph_, rank_, cursor_));
+    const std::string expected = graph::DescribeRankOp(graph_, rank_, cursor_);
+    verdict.expected = graph::WithoutTemplates(expected);
+    if (verdict.expected.ends_with(verdict.did)) {  // they differ in what was left out
+      verdict.did = did;
+      verdict.expected = expected;
+    }
   }
   return verdict;
 }

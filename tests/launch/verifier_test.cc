@@ -182,5 +182,22 @@ TEST(Verifier, another_kernel_is_one) {
               HasSubstr("extra"));
 }
 
+// Template arguments are left out of what is said unless they are all that differs.
+TEST(Verifier, kernels_that_differ_in_template_arguments_are_told_apart) {
+  const auto of_kernel = [](const std::string& name) {
+    RecordScript script;
+    for (int i = 0; i < 3; ++i) {
+      script.Marker("iteration", true);
+      script.Kernel(name);
+      script.Marker("iteration", false);
+    }
+    return script;
+  };
+  const RecordScript four = of_kernel("add<4, at::native::CUDAFunctor_add<float>>");
+  const RecordScript eight = of_kernel("add<8, at::native::CUDAFunctor_add<float>>");
+  EXPECT_THAT(DepartureFrom(eight, four).did, HasSubstr("add<4, at::native"));
+  EXPECT_THAT(DepartureFrom(of_kernel("copy"), four).did, HasSubstr("add<...>"));
+}
+
 }  // namespace
 }  // namespace prism::launch
