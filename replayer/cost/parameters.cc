@@ -162,9 +162,15 @@ constexpr Range kReleases = {"1", 200, 299};
 // Nothing achieves more than its nominal rate.
 constexpr Range kShares = {"ratio", 1e-6, 1};
 
+// Nothing runs faster beside a collective.
+constexpr Range kSlowdowns = {"ratio", 1, 1e3};
+
 Range RangeOf(const ParameterKey& known) {
   if (known.key == "nccl.release") {
     return kReleases;
+  }
+  if (known.key.ends_with("_slowdown")) {
+    return kSlowdowns;
   }
   // prism bench accuracy --ablation frees kernels of the rate of device memory.
   if (known.key.ends_with("_efficiency") && known.key != "gpu.hbm_efficiency") {

@@ -454,8 +454,8 @@ TEST(Parameters, missing_and_unknown_keys_are_named) {
 
 TEST(Parameters, values_that_no_model_can_use_are_named) {
   const std::pair<const char*, double> kBad[] = {
-      {"net.nics_per_node", 0},     {"gpu.hbm_bytes_per_s", -1},     {"host.kernel_ns", 1e300},
-      {"gpu.matmul_efficiency", 0}, {"overlap.compute_slowdown", 0}, {"p2p.base_ns", NAN}};
+      {"net.nics_per_node", 0},     {"gpu.hbm_bytes_per_s", -1},       {"host.kernel_ns", 1e300},
+      {"gpu.matmul_efficiency", 0}, {"overlap.compute_slowdown", 0.9}, {"p2p.base_ns", NAN}};
   for (const auto& [key, value] : kBad) {
     graph::ClusterSpec cluster = prism::testing::TestCluster();
     cluster.parameters.SetValue(key, value);
