@@ -28,7 +28,7 @@ class OpTraces {
 
   [[nodiscard]] bool empty() const { return timelines_.empty(); }
 
-  // Ops that the host issues without waiting, by its `base` (RankTimeline::Segment). Those without
+  // Ops that the host issues without waiting, by its `base` (HostCursor::Segment). Those without
   // a stream happen only on the host.
   void IssueOps(OpPosition begin, OpPosition end, const std::vector<TimeNs>& base);
   // The host waited at that op: its base before and after.

@@ -14,8 +14,7 @@ RankTimeline::RankTimeline(const Config& config)
       plan_(config.partition->plans[rank_class_.groups.front().plan]),
       lanes_(static_cast<uint32_t>(rank_class_.lanes.size())),
       iterations_(config.options->iterations),
-      end_(OpPosition{iterations_} * plan_.size()),
-      limit_(end_),
+      host_(plan_, rank_class_, iterations_),
       traces_(plan_,
               rank_class_,
               {config.traced, iterations_, /*decisive=*/!config.options->traced.empty()}),
@@ -25,14 +24,10 @@ RankTimeline::RankTimeline(const Config& config)
       events_(EventIndex(iterations_ + 1, 0)),
       starts_(static_cast<size_t>(iterations_)),
       traffic_(rank_class_.comms.size()) {
-  if (rank_class_.kill_iteration >= 0) {
-    limit_ = std::min(end_, OpPosition{rank_class_.kill_iteration} * plan_.size());
-  }
   if (config.gated) {
     PRISM_CHECK_EQ(lanes_, 1U);
-    limit_ = 0;
+    host_.Gate();
   }
-  segments_.push_back({0, rank_class_.delay_ns});
   for (SlotTraffic& traffic : traffic_) {
     traffic.transfer_ns.assign(lanes_, 0);
     traffic.wait_ns.assign(lanes_, 0);
@@ -53,23 +48,6 @@ RankTimeline::RankTimeline(const Config& config)
     charge_ns_.push_back(CostCharges(plan.charge_sources, plan.charge_count, costs_.transfer_ns,
                                      config.overlap_slowdown));
   }
-  PlanPauses();
-}
-
-// Pauses also apply after the last iteration: it ends where the next could begin.
-void RankTimeline::PlanPauses() {
-  for (const HostPause& pause : rank_class_.pauses) {
-    for (int64_t i = pause.iterations; i <= iterations_; i += pause.iterations) {
-      AddGap({i * plan_.size(), pause.duration_ns});
-    }
-  }
-}
-
-void RankTimeline::AddGap(HostGap gap) {
-  const auto after = std::upper_bound(
-      gaps_.begin(), gaps_.end(), gap.position,
-      [](OpPosition position, const HostGap& other) { return position < other.position; });
-  gaps_.insert(after, gap);
 }
 
 size_t RankTimeline::EventIndex(int32_t iteration, uint32_t event) const {
@@ -86,7 +64,7 @@ HoldId RankTimeline::HoldOf(const StreamCursor* cursor) const {
 
 // Only for ops that the host has issued: selects their segment.
 IssueTimes RankTimeline::IssueOf(const StreamCursor& cursor, const Step& step) const {
-  return {segments_[cursor.segment].base.data(),
+  return {host_.BaseOf(cursor.segment),
           cursor.iteration * plan_.iteration_host_ns() + step.host_ns};
 }
 
@@ -96,7 +74,7 @@ void RankTimeline::Advance(Rendezvous* rendezvous) {
   bool moved = true;
   while (moved) {
     moved = AdvanceHost();
-    runnable_.Issued(frontier_);
+    runnable_.Issued(host_.issued());
     moved = runnable_.AdvanceAll([&](uint16_t stream) { return AdvanceStream(stream); }) || moved;
   }
   if (activity_.ShouldCount()) {
@@ -106,16 +84,15 @@ void RankTimeline::Advance(Rendezvous* rendezvous) {
 
 void RankTimeline::RunAhead(Rendezvous* rendezvous) {
   PRISM_CHECK(finished());
-  if (end_ == OpPosition{iterations_} * plan_.size()) {
-    end_ += plan_.ahead;
-    limit_ = end_;
+  if (host_.end() == OpPosition{iterations_} * plan_.size()) {
+    host_.Prolong(plan_.ahead);
     Advance(rendezvous);
     PRISM_CHECK(finished());
   }
 }
 
 bool RankTimeline::finished() const {
-  if (frontier_ < end_) {
+  if (host_.issued() < host_.end()) {
     return false;
   }
   for (uint16_t stream = 0; stream < cursors_.size(); ++stream) {
@@ -126,44 +103,15 @@ bool RankTimeline::finished() const {
   return true;
 }
 
-bool RankTimeline::ApplyGaps() {
-  bool applied = false;
-  while (!gaps_.empty() && gaps_.front().position == frontier_) {
-    std::vector<TimeNs> base = segments_.back().base;
-    for (TimeNs& time : base) {
-      time += gaps_.front().duration_ns;
-    }
-    segments_.push_back({frontier_, std::move(base)});
-    gaps_.erase(gaps_.begin());
-    applied = true;
-  }
-  return applied;
-}
-
-OpPosition RankTimeline::NextHostWait() const {
-  if (plan_.host_waits.empty()) {
-    return end_;
-  }
-  return OpPosition{wait_iteration_} * plan_.size() + plan_.host_waits[next_wait_].op;
-}
-
 bool RankTimeline::AdvanceHost() {
-  bool moved = ApplyGaps();
-  while (frontier_ < limit_) {
-    OpPosition wait = NextHostWait();
-    if (wait == frontier_) {
-      if (!PassHostWait()) {
-        return moved;
-      }
-    } else {
-      OpPosition target = std::min(wait, limit_);
-      if (!gaps_.empty()) {
-        target = std::min(target, gaps_.front().position);
-      }
-      traces_.IssueOps(frontier_, target, segments_.back().base);
-      frontier_ = target;
+  bool moved = host_.PassGaps();
+  while (host_.issued() < host_.limit()) {
+    if (const HostWait* wait = host_.NextWait(); wait == nullptr) {
+      host_.IssueOps(&traces_);
+    } else if (!PassHostWait(*wait)) {
+      return moved;
     }
-    ApplyGaps();
+    host_.PassGaps();
     moved = true;
   }
   return moved;
@@ -180,15 +128,15 @@ bool RankTimeline::Drained(uint16_t stream) const {
   }
   // A cursor past its last step is at the first one of the next iteration.
   if (cursor.next == steps.size()) {
-    return OpPosition{cursor.iteration + 1} * plan_.size() + steps.front().op >= frontier_;
+    return OpPosition{cursor.iteration + 1} * plan_.size() + steps.front().op >= host_.issued();
   }
-  return PositionOf(cursor, steps[cursor.next]) >= frontier_;
+  return PositionOf(cursor, steps[cursor.next]) >= host_.issued();
 }
 
 // When the wait ends, by lane; false while that is not known.
 bool RankTimeline::ReadHostWait(const HostWait& wait, std::vector<TimeNs>* target) {
   if (wait.kind == OpKind::kEventSync) {
-    const Event& event = events_[EventIndex(wait_iteration_, wait.event)];
+    const Event& event = events_[EventIndex(host_.wait_iteration(), wait.event)];
     *target = event.times;
     return event.recorded;
   }
@@ -213,40 +161,27 @@ bool RankTimeline::ReadHostWait(const HostWait& wait, std::vector<TimeNs>* targe
   return true;
 }
 
-bool RankTimeline::PassHostWait() {
-  const HostWait& wait = plan_.host_waits[next_wait_];
+bool RankTimeline::PassHostWait(const HostWait& wait) {
   std::vector<TimeNs> base;
   if (!ReadHostWait(wait, &base)) {
     return false;
   }
-  const DurationNs host = plan_.HostNsUntil(frontier_);
-  const std::vector<TimeNs>& issued = segments_.back().base;
+  const DurationNs host = plan_.HostNsUntil(host_.issued());
+  const std::vector<TimeNs>& issued = host_.current().base;
   for (size_t g = 0; g < rank_class_.groups.size(); ++g) {
     const DurationNs charge = wait.charge == kNone ? 0 : charge_ns_[g][wait.charge];
     for (uint32_t lane = rank_class_.groups[g].begin; lane < rank_class_.groups[g].end; ++lane) {
       base[lane] = std::max(issued[lane], base[lane] - host) + charge;
     }
   }
-  traces_.WaitAt(frontier_, issued, base);
+  traces_.WaitAt(host_.issued(), issued, base);
   if (config_.actions != nullptr) {
-    config_.actions->push_back({ActionKind::kHostWait, 0, wait_iteration_,
-                                static_cast<uint32_t>(segments_.size() - 1),
-                                static_cast<uint32_t>(next_wait_), 0});
+    config_.actions->push_back({ActionKind::kHostWait, 0, host_.wait_iteration(),
+                                host_.segment_count() - 1,
+                                static_cast<uint32_t>(host_.wait_index()), 0});
   }
-  segments_.push_back({frontier_ + 1, std::move(base)});
-  ++frontier_;
-  if (++next_wait_ == plan_.host_waits.size()) {
-    next_wait_ = 0;
-    ++wait_iteration_;
-  }
+  host_.PassWait(std::move(base));
   return true;
-}
-
-void RankTimeline::SelectSegment(StreamCursor* cursor, OpPosition position) const {
-  while (cursor->segment + 1 < segments_.size() &&
-         segments_[cursor->segment + 1].begin <= position) {
-    ++cursor->segment;
-  }
 }
 
 bool RankTimeline::AdvanceStream(uint16_t stream) {
@@ -268,11 +203,11 @@ bool RankTimeline::AdvanceStream(uint16_t stream) {
     }
     const Step& step = steps[cursor->next];
     OpPosition position = PositionOf(*cursor, step);
-    if (position >= frontier_) {
+    if (position >= host_.issued()) {
       runnable_.WaitForHost(stream, position);
       break;
     }
-    SelectSegment(cursor, position);
+    cursor->segment = host_.Find(cursor->segment, position);
     if (Begins(*cursor) && !IsMeasured(step)) {
       NoteStart(*cursor, IssueOf(*cursor, step));
     }

@@ -15,6 +15,7 @@
 #include "replayer/class_costs.h"
 #include "replayer/cost/collective_cost.h"
 #include "replayer/engine.h"
+#include "replayer/host_cursor.h"
 #include "replayer/lane_activity.h"
 #include "replayer/lane_stream.h"
 #include "replayer/op_traces.h"
@@ -97,23 +98,11 @@ class RankTimeline {
   [[nodiscard]] uint32_t stream_count() const { return static_cast<uint32_t>(cursors_.size()); }
 
  private:
-  // From `begin` on, op p is issued at base + RolePlan::HostNsUntil(p). A new segment begins
-  // wherever the host waited.
-  struct Segment {
-    OpPosition begin = 0;
-    std::vector<TimeNs> base;
-  };
-
-  struct HostGap {
-    OpPosition position = 0;
-    DurationNs duration_ns = 0;
-  };
-
   struct StreamCursor {
     LaneStream lanes;
     uint32_t next = 0;  // step
     int32_t iteration = 0;
-    uint32_t segment = 0;
+    uint32_t segment = 0;  // of the host
     bool holding = false;
   };
 
@@ -130,12 +119,8 @@ class RankTimeline {
     size_t stream = 0;  // of cursors_
   };
 
-  void PlanPauses();
   bool AdvanceHost();
-  void AddGap(HostGap gap);
-  bool ApplyGaps();
-  [[nodiscard]] OpPosition NextHostWait() const;
-  bool PassHostWait();
+  bool PassHostWait(const HostWait& wait);
   bool ReadHostWait(const HostWait& wait, std::vector<TimeNs>* target);
   bool AdvanceStream(uint16_t stream);
   void StartIteration(StreamCursor* cursor) const;
@@ -164,7 +149,6 @@ class RankTimeline {
   void CountTraffic(const Step& step, const Hold& hold);
   void TraceBegin(const StreamCursor& cursor, const Step& step, const IssueTimes& issue);
   void TraceEnd(const StreamCursor& cursor, const Step& step);
-  void SelectSegment(StreamCursor* cursor, OpPosition position) const;
   [[nodiscard]] bool Drained(uint16_t stream) const;
   [[nodiscard]] OpPosition PositionOf(const StreamCursor& cursor, const Step& step) const;
   [[nodiscard]] HoldId HoldOf(const StreamCursor* cursor) const;
@@ -181,19 +165,13 @@ class RankTimeline {
   Rendezvous* rendezvous_ = nullptr;  // during Advance
   uint32_t lanes_ = 1;
   int32_t iterations_ = 0;
-  OpPosition end_ = 0;       // of all iterations
-  OpPosition limit_ = 0;     // the host may issue ops before this
-  OpPosition frontier_ = 0;  // it has issued ops before this
-  size_t next_wait_ = 0;     // index into RolePlan::host_waits
-  int32_t wait_iteration_ = 0;
+  HostCursor host_;
   OpTraces traces_;         // of Config::traced
   bool folds_ = false;      // runs of kernels
   int64_t folded_ops_ = 0;  // of all lanes
   LaneActivity activity_;
   std::vector<TimeNs> until_;  // storage of CountActivity
   std::vector<TimeNs> next_;   // of BoundFuture
-  std::vector<Segment> segments_;
-  std::vector<HostGap> gaps_;  // not reached yet, ascending
   bool measured_ = false;
   std::map<OpPosition, TimeNs> arrivals_;  // where measured, not reached yet
   std::vector<StreamCursor> cursors_;

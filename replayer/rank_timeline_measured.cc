@@ -25,7 +25,7 @@ std::optional<TimeNs> RankTimeline::ComputedArrival(OpPosition position) const {
       continue;
     }
     const Step& step = steps[cursor.next];
-    if (PositionOf(cursor, step) == position && position < frontier_) {
+    if (PositionOf(cursor, step) == position && position < host_.issued()) {
       return ComputedArrivalOf(cursor, step);
     }
   }
@@ -58,7 +58,7 @@ bool RankTimeline::TakeArrival(StreamCursor* cursor, const Step& step) {
     }
   }
   cursor->lanes.MoveTo(time);
-  segments_.push_back({frontier_, {segments_.back().base[0] + shift}});
+  host_.Shift(shift);
   arrivals_.erase(arrival);
   return true;
 }

@@ -57,12 +57,12 @@ bool RankTimeline::BoundFuture(bool stuck) {
     if (cursor.iteration == iterations_ && stream != plan_.first_stream && step.op >= plan_.ahead) {
       continue;
     }
-    if (PositionOf(cursor, step) < frontier_) {
+    if (PositionOf(cursor, step) < host_.issued()) {
       const bool waits = step.kind == StepKind::kWait && step.aux != kNone;
       if (waits && !events_[EventIndex(cursor.iteration, step.aux)].recorded) {
         continue;
       }
-    } else if (stuck && frontier_ < limit_) {
+    } else if (stuck && host_.issued() < host_.limit()) {
       continue;
     }
     const IssueTimes issue = IssueOf(cursor, step);
@@ -74,7 +74,7 @@ bool RankTimeline::BoundFuture(bool stuck) {
 
 // A host that waits at a gate may let others advance: then nothing is counted.
 void RankTimeline::CountActivity(bool stuck) {
-  if (config_.gated || limit_ < end_ || !BoundFuture(stuck)) {
+  if (config_.gated || host_.limit() < host_.end() || !BoundFuture(stuck)) {
     return;
   }
   for (StreamCursor& cursor : cursors_) {
@@ -129,28 +129,21 @@ void RankTimeline::CountTraffic(const Step& step, const Hold& hold) {
 
 void RankTimeline::Issue(OpPosition position) {
   PRISM_CHECK(config_.gated);
-  OpPosition bound = end_;
-  if (rank_class_.kill_iteration >= 0) {
-    bound = std::min(bound, OpPosition{rank_class_.kill_iteration} * plan_.size());
-  }
-  limit_ = std::max(limit_, std::min(position, bound));
+  host_.Allow(position);
 }
 
 void RankTimeline::InsertHostGap(DurationNs duration_ns) {
   PRISM_CHECK(config_.gated);
-  AddGap({limit_, duration_ns});
+  host_.InsertGap(duration_ns);
 }
 
 std::optional<TimeNs> RankTimeline::HostTime() const {
-  if (frontier_ < limit_ || (!gaps_.empty() && gaps_.front().position <= frontier_)) {
-    return std::nullopt;
-  }
-  return segments_.back().base[0] + (frontier_ > 0 ? plan_.HostNsUntil(frontier_ - 1) : 0);
+  return host_.Time();
 }
 
 std::optional<TimeNs> RankTimeline::EndTime(OpPosition position) const {
   PRISM_CHECK(!traces_.empty());
-  if (position < 0 || position >= end_ || position >= frontier_) {
+  if (position < 0 || position >= host_.end() || position >= host_.issued()) {
     return std::nullopt;
   }
   const TimeNs end = traces_.EndTime(position);
@@ -171,7 +164,7 @@ Obstacle RankTimeline::FindObstacle() const {
   if (finished()) {
     return obstacle;
   }
-  bool host_waits = frontier_ < limit_;
+  bool host_waits = host_.issued() < host_.limit();
   for (const StreamCursor& cursor : cursors_) {
     const std::vector<Step>& steps = plan_.streams[static_cast<size_t>(&cursor - cursors_.data())];
     if (cursor.holding) {
@@ -181,13 +174,13 @@ Obstacle RankTimeline::FindObstacle() const {
               PositionOf(cursor, step), host_waits};
     }
   }
-  if (frontier_ == limit_ && limit_ < end_) {
+  if (host_.issued() == host_.limit() && host_.limit() < host_.end()) {
     obstacle.kind = config_.gated ? Obstacle::Kind::kGate : Obstacle::Kind::kKilled;
-    obstacle.position = limit_;
+    obstacle.position = host_.limit();
     return obstacle;
   }
   obstacle.kind = Obstacle::Kind::kEvent;
-  obstacle.position = frontier_;
+  obstacle.position = host_.issued();
   obstacle.host_waits = host_waits;
   return obstacle;
 }
@@ -199,12 +192,9 @@ TimeNs RankTimeline::IterationStart(int32_t iteration, uint32_t lane) const {
   }
   OpPosition first = OpPosition{iteration} * plan_.size();
   if (plan_.first_op == kNone) {
-    auto after =
-        std::upper_bound(segments_.begin(), segments_.end(), first,
-                         [](OpPosition position, const Segment& s) { return position < s.begin; });
-    return std::prev(after)->base[lane] + iteration * plan_.iteration_host_ns();
+    return host_.SegmentAt(first).base[lane] + iteration * plan_.iteration_host_ns();
   }
-  return plan_.NextStart(iteration, segments_.back().base[lane],
+  return plan_.NextStart(iteration, host_.current().base[lane],
                          cursors_[plan_.first_stream].lanes.tail()[lane]);
 }
 

@@ -9,11 +9,8 @@ namespace prism::replayer {
 // The hot loop: a run of kernels and copies that the host has issued without waiting in between.
 void RankTimeline::RunWork(StreamCursor* cursor, uint16_t stream) {
   const std::vector<Step>& steps = plan_.streams[stream];
-  OpPosition until = frontier_;
-  if (cursor->segment + 1 < segments_.size()) {
-    until = std::min(until, segments_[cursor->segment + 1].begin);
-  }
-  until -= OpPosition{cursor->iteration} * plan_.size();
+  const OpPosition until =
+      host_.EndOf(cursor->segment) - OpPosition{cursor->iteration} * plan_.size();
   const uint32_t first = cursor->next;
   // A run whose lanes wait for the host at one op may not wait at later ones.
   uint32_t try_at = cursor->next;

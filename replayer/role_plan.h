@@ -134,7 +134,7 @@ struct RolePlan {
     return position / n * iteration_host_ns() + host_ns[static_cast<size_t>(position % n)];
   }
   // When first_op would begin in the iteration after the last of `iterations`, of which `ahead`
-  // ops were run: where the host is at `base` (RankTimeline::Segment) and first_stream is done at
+  // ops were run: where the host is at `base` (HostCursor::Segment) and first_stream is done at
   // `tail`.
   [[nodiscard]] TimeNs NextStart(int32_t iterations, TimeNs base, TimeNs tail) const {
     return std::max(tail, base + iterations * iteration_host_ns() + host_ns[first_op]);
