@@ -57,7 +57,7 @@ void LaneStream::Copy(const LaneGroup& lanes, const IssueTimes& issue, DurationN
   }
 }
 
-void LaneStream::StandUntil(const IssueTimes& issue) {
+void LaneStream::WaitUntil(const IssueTimes& issue) {
   Pass({0, static_cast<uint32_t>(tail_.size()), 0}, issue, 0);
 }
 

@@ -40,8 +40,8 @@ class LaneStream {
   [[nodiscard]] bool WouldTellGap(const LaneGroup& lanes, const IssueTimes& issue) const;
 
   // The stream does nothing until then, in all lanes.
-  void StandUntil(const IssueTimes& issue);
-  void StandUntil(const std::vector<TimeNs>& times) { StandUntil({times.data(), 0}); }
+  void WaitUntil(const IssueTimes& issue);
+  void WaitUntil(const std::vector<TimeNs>& times) { WaitUntil({times.data(), 0}); }
 
   // Sets the tail of the only lane to `time`, earlier or later.
   void MoveTo(TimeNs time);

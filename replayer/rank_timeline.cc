@@ -269,7 +269,7 @@ bool RankTimeline::Execute(StreamCursor* cursor, const Step& step) {
   }
   TraceBegin(*cursor, step, issue);
   if (step.kind == StepKind::kRecord) {
-    cursor->lanes.StandUntil(issue);
+    cursor->lanes.WaitUntil(issue);
     if (step.aux != kNone) {
       const size_t event = EventIndex(cursor->iteration, step.aux);
       events_[event] = {true, cursor->lanes.tail()};
@@ -304,9 +304,9 @@ bool RankTimeline::ExecuteWait(StreamCursor* cursor, const Step& step) {
   }
   const IssueTimes issue = IssueOf(*cursor, step);
   TraceBegin(*cursor, step, issue);
-  cursor->lanes.StandUntil(issue);
+  cursor->lanes.WaitUntil(issue);
   if (event != nullptr) {
-    cursor->lanes.StandUntil(event->times);
+    cursor->lanes.WaitUntil(event->times);
   }
   if (step.charge != kNone) {
     // The charge accounts for compute that a collective slowed down.
@@ -380,7 +380,7 @@ void RankTimeline::Post(const StreamCursor& cursor, uint32_t index) {
 void RankTimeline::FinishHold(StreamCursor* cursor, const Step& step) {
   Hold& hold = rendezvous_->hold(HoldOf(cursor));
   cursor->holding = false;
-  cursor->lanes.StandUntil(hold.end);
+  cursor->lanes.WaitUntil(hold.end);
   traces_.EndOfHold(cursor->iteration, step, hold);
   if (cursor->iteration + 1 == iterations_) {
     CountTraffic(step, hold);

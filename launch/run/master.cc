@@ -215,7 +215,7 @@ std::string Master::SourceLinesOf(const graph::Graph& graph, Rank rank, uint32_t
   const SharedMemory values("prism-values", slice_.book());
   if (values.valid() && !slice_.book().empty()) {
     query.meeting.values = values.Path();
-    query.meeting.values_told[query.rank] = slice_.ToldBytes(query.rank);
+    query.meeting.value_bytes[query.rank] = slice_.ValueBytes(query.rank);
   }
   const Result<std::vector<std::string>> frames = FindSource(context_, query);
   std::string text;
@@ -405,7 +405,7 @@ EmulateMessage Master::MakeEmulateMessage(const RunOutcome& outcome,
   message.iterations = context_.options.iterations;
   message.values = slice_.book();
   for (const Rank rank : context_.sandbox_ranks) {
-    message.values_told.push_back(slice_.ToldBytes(rank));
+    message.value_bytes.push_back(slice_.ValueBytes(rank));
   }
   return message;
 }

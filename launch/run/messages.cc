@@ -26,8 +26,8 @@ std::string Encode(const EmulateMessage& message) {
       .Put(message.store_port);
   PutRanks(message.log_ranks, &out);
   PutRanks(message.snapshot_ranks, &out);
-  out.Put(message.iterations).PutText(message.values).Put<uint64_t>(message.values_told.size());
-  for (const uint64_t bytes : message.values_told) {
+  out.Put(message.iterations).PutText(message.values).Put<uint64_t>(message.value_bytes.size());
+  for (const uint64_t bytes : message.value_bytes) {
     out.Put(bytes);
   }
   return out.Take();
@@ -43,8 +43,8 @@ EmulateMessage GetEmulate(WireReader* message) {
   read.snapshot_ranks = GetRanks(message);
   read.iterations = message->Get<int32_t>();
   read.values = message->GetText();
-  read.values_told.resize(message->Get<uint64_t>());
-  for (uint64_t& bytes : read.values_told) {
+  read.value_bytes.resize(message->Get<uint64_t>());
+  for (uint64_t& bytes : read.value_bytes) {
     bytes = message->Get<uint64_t>();
   }
   return read;

@@ -40,7 +40,7 @@ struct EmulateMessage {
   std::vector<Rank> snapshot_ranks;
   int32_t iterations = 0;
   std::string_view values;            // the value book
-  std::vector<uint64_t> values_told;  // by sandbox rank: bytes of the value book that it is given
+  std::vector<uint64_t> value_bytes;  // by sandbox rank: bytes of the value book that it is given
 };
 
 // With the kind before it.

@@ -126,7 +126,7 @@ Status RecordPass::StartNext() {
   request.meeting.store_port = store == nullptr ? 0 : store->port();
   if (values_ != nullptr) {
     request.meeting.values = values_->Path();
-    request.meeting.values_told[rank] = values_bytes_;
+    request.meeting.value_bytes[rank] = values_bytes_;
   }
   PRISM_ASSIGN_OR_RETURN(auto process, SandboxProcess::Start(MakeSandboxSpec(context_, request)));
   slicer::RecorderOptions options;

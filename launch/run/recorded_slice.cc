@@ -47,7 +47,7 @@ std::vector<graph::Fragment> RecordedSlice::TakeFragments() {
   return std::exchange(fragments_, {});
 }
 
-uint64_t RecordedSlice::ToldBytes(Rank rank) const {
+uint64_t RecordedSlice::ValueBytes(Rank rank) const {
   const auto told = told_bytes_.find(rank);
   return told == told_bytes_.end() ? book_.size() : told->second;
 }

@@ -47,7 +47,7 @@ class RecordedSlice {
   [[nodiscard]] const std::string& book() const { return book_; }
 
   // How many bytes of the book the rank is given; all if the rank was never recorded.
-  [[nodiscard]] uint64_t ToldBytes(Rank rank) const;
+  [[nodiscard]] uint64_t ValueBytes(Rank rank) const;
 
   // What rank 0, which comes first, has determined: all others are recorded for as long.
   [[nodiscard]] const RecordedLength& length() const { return length_; }

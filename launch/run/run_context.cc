@@ -109,10 +109,10 @@ void AddMeeting(const MeetingPoint& meeting, Rank rank, Variables* environment) 
   if (meeting.store_port != 0) {
     environment->emplace_back("PRISM_STORE", fmt::format("{}", meeting.store_port));
   }
-  const auto told = meeting.values_told.find(rank);
-  if (told != meeting.values_told.end() && told->second > 0) {
+  const auto bytes = meeting.value_bytes.find(rank);
+  if (bytes != meeting.value_bytes.end() && bytes->second > 0) {
     environment->emplace_back("PRISM_VALUES", meeting.values);
-    environment->emplace_back("PRISM_VALUES_BYTES", fmt::format("{}", told->second));
+    environment->emplace_back("PRISM_VALUES_BYTES", fmt::format("{}", bytes->second));
   }
 }
 

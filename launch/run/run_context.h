@@ -53,7 +53,7 @@ struct MeetingPoint {
   std::string exchange;     // path of the memory that they share; "" with one rank
   uint16_t store_port = 0;  // of their StoreServer; 0: the program makes no store
   std::string values;       // path of what recorded ranks sent to absent ones; "": none
-  std::map<Rank, uint64_t> values_told;  // bytes of it by rank; 0 for the first one recorded
+  std::map<Rank, uint64_t> value_bytes;  // bytes of it by rank; 0 for the first one recorded
 };
 
 // How one rank is to be run in a pass.

@@ -120,9 +120,9 @@ Status Worker::BeginEmulation(const EmulateMessage& message) {
     values_ = std::make_unique<SharedMemory>("prism-values", message.values);
     meeting.values = values_->Path();
   }
-  PRISM_CHECK_EQ(message.values_told.size(), context_.sandbox_ranks.size());
+  PRISM_CHECK_EQ(message.value_bytes.size(), context_.sandbox_ranks.size());
   for (size_t i = 0; i < context_.sandbox_ranks.size(); ++i) {
-    meeting.values_told[context_.sandbox_ranks[i]] = message.values_told[i];
+    meeting.value_bytes[context_.sandbox_ranks[i]] = message.value_bytes[i];
   }
   EmulationWorker::Hooks hooks;
   hooks.send_events = [this, number = message.number](const std::string& events) {

@@ -1,10 +1,11 @@
 // How a call of the program reaches both devices: the virtual one, which records it (twins.h), and
 // the real one, whose result the program gets. One macro per call says which way:
 //
-//   PRISM_TOLD(name)  work and waits: recorded, then done
-//   PRISM_MADE(name)  what makes objects: done, then made on the virtual device and paired
-//   PRISM_ENDED(name) what destroys one, its first argument
-//   PRISM_SEEN(name, function)  by a function of ours, which calls PRISM_REAL(name) and CallTwin
+//   PRISM_RECORD(name)   work and waits: recorded, then done
+//   PRISM_CREATE(name)   what makes objects: done, then made on the virtual device and paired
+//   PRISM_DESTROY(name)  what destroys one, its first argument
+//   PRISM_INTERCEPT(name, function)
+//                        by a function of ours, which calls PRISM_REAL(name) and CallTwin
 //
 // All other calls go straight to the real library (pass.S).
 #pragma once
@@ -52,9 +53,9 @@ void CallTwin(Function* twin, Arguments... arguments) {
 }
 
 template <typename Call, typename Function>
-struct Told;
+struct Recorded;
 template <typename Call, typename Result, typename... Arguments>
-struct Told<Call, Result(Arguments...)> {
+struct Recorded<Call, Result(Arguments...)> {
   static Result Make(Arguments... arguments) {
     if (!WithinReal::Is()) {
       CallTwin(Call::kTwin, TwinOf(arguments)...);
@@ -93,9 +94,9 @@ class Place {
 };
 
 template <typename Call, typename Function>
-struct Made;
+struct Created;
 template <typename Call, typename Result, typename... Arguments>
-struct Made<Call, Result(Arguments...)> {
+struct Created<Call, Result(Arguments...)> {
   static Result Make(Arguments... arguments) {
     const bool within = WithinReal::Is();
     const Result result = Real<Call, Result(Arguments...)>::Make(arguments...);
@@ -108,9 +109,9 @@ struct Made<Call, Result(Arguments...)> {
 };
 
 template <typename Call, typename Function>
-struct Ended;
+struct Destroyed;
 template <typename Call, typename Result, typename Handle>
-struct Ended<Call, Result(Handle)> {
+struct Destroyed<Call, Result(Handle)> {
   static Result Make(Handle handle) {
     if (!WithinReal::Is() && handle != nullptr && FindTwin(handle) != nullptr) {
       Call::kTwin(TwinOf(handle));
@@ -156,14 +157,14 @@ struct Ended<Call, Result(Handle)> {
   PRISM_CALL_NAMED(name, __VA_ARGS__)       \
   PRISM_EXPORT_NAMED(name, (&prism::shim::Way<prism::shim::calls::Call_##name, __VA_ARGS__>::Make))
 
-#define PRISM_TOLD(name) PRISM_FORWARD_NAMED(name, Told, decltype(name))
-#define PRISM_TOLD_AS(name, Function) PRISM_FORWARD_NAMED(name, Told, Function)
-#define PRISM_MADE(name) PRISM_FORWARD_NAMED(name, Made, decltype(name))
-#define PRISM_ENDED(name) PRISM_FORWARD_NAMED(name, Ended, decltype(name))
+#define PRISM_RECORD(name) PRISM_FORWARD_NAMED(name, Recorded, decltype(name))
+#define PRISM_RECORD_AS(name, Function) PRISM_FORWARD_NAMED(name, Recorded, Function)
+#define PRISM_CREATE(name) PRISM_FORWARD_NAMED(name, Created, decltype(name))
+#define PRISM_DESTROY(name) PRISM_FORWARD_NAMED(name, Destroyed, decltype(name))
 
 // `function` is declared after PRISM_CALL(name).
 #define PRISM_CALL(name) PRISM_CALL_NAMED(name, decltype(name))
-#define PRISM_SEEN(name, function) PRISM_EXPORT_NAMED(name, function)
+#define PRISM_INTERCEPT(name, function) PRISM_EXPORT_NAMED(name, function)
 #define PRISM_REAL(name) PRISM_REAL_NAMED(name)
 #define PRISM_REAL_NAMED(name) \
   prism::shim::Real<prism::shim::calls::Call_##name, prism::shim::calls::Function_##name>::Make

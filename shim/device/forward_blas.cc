@@ -70,54 +70,54 @@ using GemmStridedBatchedEx = cublasStatus_t(cublasHandle_t handle,
 
 }  // namespace prism::shim
 
-PRISM_MADE(cublasCreate_v2);
-PRISM_ENDED(cublasDestroy_v2);
-PRISM_TOLD(cublasSetStream_v2);
+PRISM_CREATE(cublasCreate_v2);
+PRISM_DESTROY(cublasDestroy_v2);
+PRISM_RECORD(cublasSetStream_v2);
 
-PRISM_TOLD(cublasSgemm_v2);
-PRISM_TOLD(cublasSgemmBatched);
-PRISM_TOLD(cublasSgemmStridedBatched);
-PRISM_TOLD(cublasDgemm_v2);
-PRISM_TOLD(cublasDgemmBatched);
-PRISM_TOLD(cublasDgemmStridedBatched);
-PRISM_TOLD(cublasCgemm_v2);
-PRISM_TOLD(cublasCgemmBatched);
-PRISM_TOLD(cublasCgemmStridedBatched);
-PRISM_TOLD(cublasZgemm_v2);
-PRISM_TOLD(cublasZgemmBatched);
-PRISM_TOLD(cublasZgemmStridedBatched);
-PRISM_TOLD(cublasHgemm);
-PRISM_TOLD(cublasHgemmBatched);
-PRISM_TOLD(cublasHgemmStridedBatched);
-PRISM_TOLD(cublasSgemmEx);
-PRISM_TOLD_AS(cublasGemmEx, prism::shim::GemmEx);
-PRISM_TOLD_AS(cublasGemmBatchedEx, prism::shim::GemmBatchedEx);
-PRISM_TOLD_AS(cublasGemmStridedBatchedEx, prism::shim::GemmStridedBatchedEx);
-PRISM_TOLD(cublasSgemv_v2);
-PRISM_TOLD(cublasDgemv_v2);
-PRISM_TOLD(cublasSger_v2);
-PRISM_TOLD(cublasDger_v2);
-PRISM_TOLD(cublasSasum_v2);
-PRISM_TOLD(cublasDasum_v2);
-PRISM_TOLD(cublasSaxpy_v2);
-PRISM_TOLD(cublasDaxpy_v2);
-PRISM_TOLD(cublasScopy_v2);
-PRISM_TOLD(cublasDcopy_v2);
-PRISM_TOLD(cublasSdot_v2);
-PRISM_TOLD(cublasDdot_v2);
-PRISM_TOLD(cublasDotEx);
-PRISM_TOLD(cublasSnrm2_v2);
-PRISM_TOLD(cublasDnrm2_v2);
-PRISM_TOLD(cublasSscal_v2);
-PRISM_TOLD(cublasDscal_v2);
+PRISM_RECORD(cublasSgemm_v2);
+PRISM_RECORD(cublasSgemmBatched);
+PRISM_RECORD(cublasSgemmStridedBatched);
+PRISM_RECORD(cublasDgemm_v2);
+PRISM_RECORD(cublasDgemmBatched);
+PRISM_RECORD(cublasDgemmStridedBatched);
+PRISM_RECORD(cublasCgemm_v2);
+PRISM_RECORD(cublasCgemmBatched);
+PRISM_RECORD(cublasCgemmStridedBatched);
+PRISM_RECORD(cublasZgemm_v2);
+PRISM_RECORD(cublasZgemmBatched);
+PRISM_RECORD(cublasZgemmStridedBatched);
+PRISM_RECORD(cublasHgemm);
+PRISM_RECORD(cublasHgemmBatched);
+PRISM_RECORD(cublasHgemmStridedBatched);
+PRISM_RECORD(cublasSgemmEx);
+PRISM_RECORD_AS(cublasGemmEx, prism::shim::GemmEx);
+PRISM_RECORD_AS(cublasGemmBatchedEx, prism::shim::GemmBatchedEx);
+PRISM_RECORD_AS(cublasGemmStridedBatchedEx, prism::shim::GemmStridedBatchedEx);
+PRISM_RECORD(cublasSgemv_v2);
+PRISM_RECORD(cublasDgemv_v2);
+PRISM_RECORD(cublasSger_v2);
+PRISM_RECORD(cublasDger_v2);
+PRISM_RECORD(cublasSasum_v2);
+PRISM_RECORD(cublasDasum_v2);
+PRISM_RECORD(cublasSaxpy_v2);
+PRISM_RECORD(cublasDaxpy_v2);
+PRISM_RECORD(cublasScopy_v2);
+PRISM_RECORD(cublasDcopy_v2);
+PRISM_RECORD(cublasSdot_v2);
+PRISM_RECORD(cublasDdot_v2);
+PRISM_RECORD(cublasDotEx);
+PRISM_RECORD(cublasSnrm2_v2);
+PRISM_RECORD(cublasDnrm2_v2);
+PRISM_RECORD(cublasSscal_v2);
+PRISM_RECORD(cublasDscal_v2);
 
-PRISM_MADE(cublasLtMatmulDescCreate);
-PRISM_ENDED(cublasLtMatmulDescDestroy);
-PRISM_TOLD(cublasLtMatmulDescSetAttribute);
-PRISM_MADE(cublasLtMatrixLayoutCreate);
-PRISM_ENDED(cublasLtMatrixLayoutDestroy);
-PRISM_TOLD(cublasLtMatrixLayoutSetAttribute);
-PRISM_TOLD(cublasLtMatmul);
+PRISM_CREATE(cublasLtMatmulDescCreate);
+PRISM_DESTROY(cublasLtMatmulDescDestroy);
+PRISM_RECORD(cublasLtMatmulDescSetAttribute);
+PRISM_CREATE(cublasLtMatrixLayoutCreate);
+PRISM_DESTROY(cublasLtMatrixLayoutDestroy);
+PRISM_RECORD(cublasLtMatrixLayoutSetAttribute);
+PRISM_RECORD(cublasLtMatmul);
 
 PRISM_CALL(cublasLtMatmulDescInit_internal);
 PRISM_CALL(cublasLtMatrixLayoutInit_internal);
@@ -163,5 +163,5 @@ cublasStatus_t InitMatrixLayout(cublasLtMatrixLayout_t layout,
 }  // namespace
 }  // namespace prism::shim
 
-PRISM_SEEN(cublasLtMatmulDescInit_internal, prism::shim::InitMatmulDesc);
-PRISM_SEEN(cublasLtMatrixLayoutInit_internal, prism::shim::InitMatrixLayout);
+PRISM_INTERCEPT(cublasLtMatmulDescInit_internal, prism::shim::InitMatmulDesc);
+PRISM_INTERCEPT(cublasLtMatrixLayoutInit_internal, prism::shim::InitMatrixLayout);

@@ -4,26 +4,26 @@
 
 #include "shim/device/forward.h"
 
-PRISM_MADE(cudnnCreate);
-PRISM_ENDED(cudnnDestroy);
-PRISM_TOLD(cudnnSetStream);
+PRISM_CREATE(cudnnCreate);
+PRISM_DESTROY(cudnnDestroy);
+PRISM_RECORD(cudnnSetStream);
 
 // Recurrent networks; other layers are ops of one name (forward_library.cc).
-PRISM_MADE(cudnnCreateTensorDescriptor);
-PRISM_TOLD(cudnnSetTensorNdDescriptor);
-PRISM_ENDED(cudnnDestroyTensorDescriptor);
-PRISM_MADE(cudnnCreateFilterDescriptor);
-PRISM_TOLD(cudnnSetFilterNdDescriptor);
-PRISM_ENDED(cudnnDestroyFilterDescriptor);
-PRISM_MADE(cudnnCreateRNNDescriptor);
-PRISM_TOLD(cudnnSetRNNDescriptor_v8);
-PRISM_ENDED(cudnnDestroyRNNDescriptor);
-PRISM_MADE(cudnnCreateRNNDataDescriptor);
-PRISM_TOLD(cudnnSetRNNDataDescriptor);
-PRISM_ENDED(cudnnDestroyRNNDataDescriptor);
-PRISM_TOLD(cudnnRNNForward);
-PRISM_TOLD(cudnnRNNBackwardData_v8);
-PRISM_TOLD(cudnnRNNBackwardWeights_v8);
+PRISM_CREATE(cudnnCreateTensorDescriptor);
+PRISM_RECORD(cudnnSetTensorNdDescriptor);
+PRISM_DESTROY(cudnnDestroyTensorDescriptor);
+PRISM_CREATE(cudnnCreateFilterDescriptor);
+PRISM_RECORD(cudnnSetFilterNdDescriptor);
+PRISM_DESTROY(cudnnDestroyFilterDescriptor);
+PRISM_CREATE(cudnnCreateRNNDescriptor);
+PRISM_RECORD(cudnnSetRNNDescriptor_v8);
+PRISM_DESTROY(cudnnDestroyRNNDescriptor);
+PRISM_CREATE(cudnnCreateRNNDataDescriptor);
+PRISM_RECORD(cudnnSetRNNDataDescriptor);
+PRISM_DESTROY(cudnnDestroyRNNDataDescriptor);
+PRISM_RECORD(cudnnRNNForward);
+PRISM_RECORD(cudnnRNNBackwardData_v8);
+PRISM_RECORD(cudnnRNNBackwardWeights_v8);
 
 PRISM_CALL(cudnnBackendCreateDescriptor);
 PRISM_CALL(cudnnBackendDestroyDescriptor);
@@ -130,10 +130,10 @@ cudnnStatus_t Execute(cudnnHandle_t handle,
 }  // namespace
 }  // namespace prism::shim
 
-PRISM_SEEN(cudnnBackendCreateDescriptor, prism::shim::CreateDescriptor);
-PRISM_SEEN(cudnnBackendDestroyDescriptor, prism::shim::DestroyDescriptor);
-PRISM_SEEN(cudnnBackendInitialize, prism::shim::Initialize);
-PRISM_SEEN(cudnnBackendFinalize, prism::shim::Finalize);
-PRISM_SEEN(cudnnBackendSetAttribute, prism::shim::SetAttribute);
-PRISM_SEEN(cudnnBackendGetAttribute, prism::shim::GetAttribute);
-PRISM_SEEN(cudnnBackendExecute, prism::shim::Execute);
+PRISM_INTERCEPT(cudnnBackendCreateDescriptor, prism::shim::CreateDescriptor);
+PRISM_INTERCEPT(cudnnBackendDestroyDescriptor, prism::shim::DestroyDescriptor);
+PRISM_INTERCEPT(cudnnBackendInitialize, prism::shim::Initialize);
+PRISM_INTERCEPT(cudnnBackendFinalize, prism::shim::Finalize);
+PRISM_INTERCEPT(cudnnBackendSetAttribute, prism::shim::SetAttribute);
+PRISM_INTERCEPT(cudnnBackendGetAttribute, prism::shim::GetAttribute);
+PRISM_INTERCEPT(cudnnBackendExecute, prism::shim::Execute);

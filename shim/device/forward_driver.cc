@@ -14,17 +14,17 @@
 #include "shim/device/driver_calls.h"
 #include "shim/device/forward.h"
 
-PRISM_MADE(cuModuleGetFunction);
-PRISM_TOLD(cuMemcpyHtoD);
-PRISM_TOLD(cuMemcpyDtoH);
-PRISM_TOLD(cuMemcpyDtoD);
-PRISM_TOLD(cuMemcpyHtoDAsync);
-PRISM_TOLD(cuMemcpyDtoHAsync);
-PRISM_TOLD(cuMemcpyDtoDAsync);
-PRISM_TOLD(cuMemsetD8Async);
-PRISM_TOLD(cuStreamSynchronize);
-PRISM_TOLD(cuCtxSynchronize);
-PRISM_TOLD(cuMemFree);
+PRISM_CREATE(cuModuleGetFunction);
+PRISM_RECORD(cuMemcpyHtoD);
+PRISM_RECORD(cuMemcpyDtoH);
+PRISM_RECORD(cuMemcpyDtoD);
+PRISM_RECORD(cuMemcpyHtoDAsync);
+PRISM_RECORD(cuMemcpyDtoHAsync);
+PRISM_RECORD(cuMemcpyDtoDAsync);
+PRISM_RECORD(cuMemsetD8Async);
+PRISM_RECORD(cuStreamSynchronize);
+PRISM_RECORD(cuCtxSynchronize);
+PRISM_RECORD(cuMemFree);
 
 PRISM_CALL(cuLaunchKernel);
 PRISM_CALL(cuLaunchCooperativeKernel);
@@ -259,14 +259,14 @@ void* SeenDriverCall(const char* name, int version, void* real) {
 
 }  // namespace prism::shim
 
-PRISM_SEEN(cuLaunchKernel, prism::shim::LaunchKernel);
-PRISM_SEEN(cuLaunchCooperativeKernel, prism::shim::LaunchCooperativeKernel);
-PRISM_SEEN(cuLaunchKernelEx, prism::shim::LaunchKernelEx);
-PRISM_SEEN(cuMemsetD32Async, prism::shim::MemsetD32Async);
-PRISM_SEEN(cuMemAlloc, prism::shim::MemAlloc);
-PRISM_SEEN(cuMemCreate, prism::shim::MemCreate);
-PRISM_SEEN(cuMemRelease, prism::shim::MemRelease);
-PRISM_SEEN(cuMemMap, prism::shim::MemMap);
-PRISM_SEEN(cuMemUnmap, prism::shim::MemUnmap);
-PRISM_SEEN(cuGetProcAddress, prism::shim::GetProcAddress);
-PRISM_SEEN(cuCtxSynchronize_v2, prism::shim::CtxSynchronize);
+PRISM_INTERCEPT(cuLaunchKernel, prism::shim::LaunchKernel);
+PRISM_INTERCEPT(cuLaunchCooperativeKernel, prism::shim::LaunchCooperativeKernel);
+PRISM_INTERCEPT(cuLaunchKernelEx, prism::shim::LaunchKernelEx);
+PRISM_INTERCEPT(cuMemsetD32Async, prism::shim::MemsetD32Async);
+PRISM_INTERCEPT(cuMemAlloc, prism::shim::MemAlloc);
+PRISM_INTERCEPT(cuMemCreate, prism::shim::MemCreate);
+PRISM_INTERCEPT(cuMemRelease, prism::shim::MemRelease);
+PRISM_INTERCEPT(cuMemMap, prism::shim::MemMap);
+PRISM_INTERCEPT(cuMemUnmap, prism::shim::MemUnmap);
+PRISM_INTERCEPT(cuGetProcAddress, prism::shim::GetProcAddress);
+PRISM_INTERCEPT(cuCtxSynchronize_v2, prism::shim::CtxSynchronize);

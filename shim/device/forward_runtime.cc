@@ -7,49 +7,49 @@
 #include "shim/observer/observer_loader.h"
 #include "shim/spawned_process.h"
 
-PRISM_TOLD(__cudaRegisterFunction);
-PRISM_TOLD(__cudaRegisterVar);
-PRISM_MADE(__cudaGetKernel);
-PRISM_TOLD(__cudaLaunchKernel);
-PRISM_TOLD(cudaLaunchKernel);
-PRISM_TOLD(cudaLaunchCooperativeKernel);
+PRISM_RECORD(__cudaRegisterFunction);
+PRISM_RECORD(__cudaRegisterVar);
+PRISM_CREATE(__cudaGetKernel);
+PRISM_RECORD(__cudaLaunchKernel);
+PRISM_RECORD(cudaLaunchKernel);
+PRISM_RECORD(cudaLaunchCooperativeKernel);
 
-PRISM_TOLD(cudaFree);
-PRISM_TOLD(cudaFreeAsync);
-PRISM_TOLD(cudaMemcpy);
-PRISM_TOLD(cudaMemcpyAsync);
-PRISM_TOLD(cudaMemcpyPeer);
-PRISM_TOLD(cudaMemcpyPeerAsync);
-PRISM_TOLD(cudaMemcpy2DAsync);
-PRISM_TOLD(cudaMemcpyToSymbol);
-PRISM_TOLD(cudaMemset);
-PRISM_TOLD(cudaMemsetAsync);
+PRISM_RECORD(cudaFree);
+PRISM_RECORD(cudaFreeAsync);
+PRISM_RECORD(cudaMemcpy);
+PRISM_RECORD(cudaMemcpyAsync);
+PRISM_RECORD(cudaMemcpyPeer);
+PRISM_RECORD(cudaMemcpyPeerAsync);
+PRISM_RECORD(cudaMemcpy2DAsync);
+PRISM_RECORD(cudaMemcpyToSymbol);
+PRISM_RECORD(cudaMemset);
+PRISM_RECORD(cudaMemsetAsync);
 
-PRISM_MADE(cudaStreamCreate);
-PRISM_MADE(cudaStreamCreateWithFlags);
-PRISM_MADE(cudaStreamCreateWithPriority);
-PRISM_ENDED(cudaStreamDestroy);
-PRISM_TOLD(cudaStreamWaitEvent);
-PRISM_TOLD(cudaStreamSynchronize);
-PRISM_TOLD(cudaDeviceSynchronize);
+PRISM_CREATE(cudaStreamCreate);
+PRISM_CREATE(cudaStreamCreateWithFlags);
+PRISM_CREATE(cudaStreamCreateWithPriority);
+PRISM_DESTROY(cudaStreamDestroy);
+PRISM_RECORD(cudaStreamWaitEvent);
+PRISM_RECORD(cudaStreamSynchronize);
+PRISM_RECORD(cudaDeviceSynchronize);
 
-PRISM_MADE(cudaEventCreate);
-PRISM_MADE(cudaEventCreateWithFlags);
-PRISM_ENDED(cudaEventDestroy);
-PRISM_TOLD(cudaEventRecord);
-PRISM_TOLD(cudaEventRecordWithFlags);
-PRISM_TOLD(cudaEventQuery);
-PRISM_TOLD(cudaEventSynchronize);
-PRISM_TOLD(cudaEventElapsedTime);
+PRISM_CREATE(cudaEventCreate);
+PRISM_CREATE(cudaEventCreateWithFlags);
+PRISM_DESTROY(cudaEventDestroy);
+PRISM_RECORD(cudaEventRecord);
+PRISM_RECORD(cudaEventRecordWithFlags);
+PRISM_RECORD(cudaEventQuery);
+PRISM_RECORD(cudaEventSynchronize);
+PRISM_RECORD(cudaEventElapsedTime);
 
-PRISM_TOLD(cudaStreamBeginCapture);
-PRISM_MADE(cudaGraphInstantiate);
-PRISM_MADE(cudaGraphInstantiateWithFlags);
-PRISM_MADE(cudaGraphInstantiateWithParams);
-PRISM_TOLD(cudaGraphExecUpdate);
-PRISM_TOLD(cudaGraphLaunch);
-PRISM_ENDED(cudaGraphExecDestroy);
-PRISM_ENDED(cudaGraphDestroy);
+PRISM_RECORD(cudaStreamBeginCapture);
+PRISM_CREATE(cudaGraphInstantiate);
+PRISM_CREATE(cudaGraphInstantiateWithFlags);
+PRISM_CREATE(cudaGraphInstantiateWithParams);
+PRISM_RECORD(cudaGraphExecUpdate);
+PRISM_RECORD(cudaGraphLaunch);
+PRISM_DESTROY(cudaGraphExecDestroy);
+PRISM_DESTROY(cudaGraphDestroy);
 
 PRISM_CALL(cudaStreamEndCapture);
 PRISM_CALL(cudaStreamQuery);
@@ -162,12 +162,12 @@ cudaError_t GetDeviceCount(int* count) {
 }  // namespace
 }  // namespace prism::shim
 
-PRISM_SEEN(cudaStreamEndCapture, prism::shim::EndCapture);
-PRISM_SEEN(cudaStreamQuery, prism::shim::StreamQuery);
-PRISM_SEEN(cudaLaunchKernelExC, prism::shim::LaunchKernelExC);
-PRISM_SEEN(cudaMalloc, prism::shim::Malloc);
-PRISM_SEEN(cudaMallocAsync, prism::shim::MallocAsync);
-PRISM_SEEN(cudaMallocFromPoolAsync, prism::shim::MallocFromPoolAsync);
-PRISM_SEEN(cudaThreadExchangeStreamCaptureMode, prism::shim::ExchangeCaptureMode);
-PRISM_SEEN(cudaGetDriverEntryPointByVersion, prism::shim::GetDriverEntryPoint);
-PRISM_SEEN(cudaGetDeviceCount, prism::shim::GetDeviceCount);
+PRISM_INTERCEPT(cudaStreamEndCapture, prism::shim::EndCapture);
+PRISM_INTERCEPT(cudaStreamQuery, prism::shim::StreamQuery);
+PRISM_INTERCEPT(cudaLaunchKernelExC, prism::shim::LaunchKernelExC);
+PRISM_INTERCEPT(cudaMalloc, prism::shim::Malloc);
+PRISM_INTERCEPT(cudaMallocAsync, prism::shim::MallocAsync);
+PRISM_INTERCEPT(cudaMallocFromPoolAsync, prism::shim::MallocFromPoolAsync);
+PRISM_INTERCEPT(cudaThreadExchangeStreamCaptureMode, prism::shim::ExchangeCaptureMode);
+PRISM_INTERCEPT(cudaGetDriverEntryPointByVersion, prism::shim::GetDriverEntryPoint);
+PRISM_INTERCEPT(cudaGetDeviceCount, prism::shim::GetDeviceCount);

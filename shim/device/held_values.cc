@@ -1,6 +1,6 @@
 // NCCL calls on a real device. In stream order: the buffers are copied to the host, a hold occupies
-// the stream while the exchange (value_policy.h) works on the copies, among the sandbox ranks and
-// with substitutes for absent ones, and the results are copied back. If this rank is the only
+// the stream while the exchange (collective_values.h) works on the copies, among the sandbox ranks
+// and with substitutes for absent ones, and the results are copied back. If this rank is the only
 // present member and the buffers are large, values stay on the device: what the others would send
 // equals its own, so copies and a factor suffice.
 //
@@ -17,8 +17,8 @@
 #include "shim/device/holds.h"
 #include "shim/device/relaxed_capture.h"
 #include "shim/device/staging.h"
+#include "shim/nccl/collective_values.h"
 #include "shim/nccl/device_values.h"
-#include "shim/nccl/value_policy.h"
 
 namespace prism::shim {
 

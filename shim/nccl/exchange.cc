@@ -145,12 +145,12 @@ void Exchange::FillAbsentSlots(const ExchangeGroup& group, std::byte* slots, siz
   }
 }
 
-ExchangeStatus Exchange::Come(ExchangeOperation operation,
-                              const ExchangeCall& call,
-                              uint32_t* number) {
+ExchangeStatus Exchange::Announce(ExchangeOperation operation,
+                                  const ExchangeCall& call,
+                                  uint32_t* number) {
   Rounds rounds(arena_, memory_, call);
   rounds.Describe(operation, CallBytes(call), false);
-  return rounds.Come(number);
+  return rounds.Announce(number);
 }
 
 ExchangeStatus Exchange::WaitForOthers(ExchangeOperation operation,

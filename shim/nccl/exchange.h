@@ -143,7 +143,7 @@ class Exchange {
   // Before Collective, for a caller that may continue without the others (deferred_moves.h):
   // announces that this member has reached its next call of the communicator (once per call, in
   // order) and waits until all members have reached it. If it is the only member it does not wait.
-  ExchangeStatus Come(ExchangeOperation operation, const ExchangeCall& call, uint32_t* number);
+  ExchangeStatus Announce(ExchangeOperation operation, const ExchangeCall& call, uint32_t* number);
   ExchangeStatus WaitForOthers(ExchangeOperation operation,
                                const ExchangeCall& call,
                                uint32_t number,

@@ -171,7 +171,7 @@ void ExchangeArena::Abort(const char* reason) {
   for (StagingArea& area : header_->staging_areas) {
     WakeAll(&area.arrived);
     WakeAll(&area.left);
-    WakeAll(&area.came);
+    WakeAll(&area.calls);
   }
   WakeAll(&header_->activity);
 }
@@ -275,9 +275,9 @@ ExchangeStatus ExchangeArena::WaitUntil(Signal* signal,
   }
 }
 
-uint32_t ExchangeArena::Come(StagingArea* area, size_t member) {
+uint32_t ExchangeArena::Announce(StagingArea* area, size_t member) {
   const uint32_t call = Members(*area)[member].calls.fetch_add(1) + 1;
-  area->came.Add(1);
+  area->calls.Add(1);
   return call;
 }
 
@@ -298,9 +298,9 @@ ExchangeStatus ExchangeArena::WaitForCall(StagingArea* area,
   }
   ShortWait wait(this, patience);
   int64_t since = MachineSeconds();
-  uint32_t last = area->came.value.load();
+  uint32_t last = area->calls.value.load();
   while (true) {
-    const uint32_t seen = area->came.value.load();
+    const uint32_t seen = area->calls.value.load();
     if (missing() == 0) {
       return {};
     }
@@ -324,7 +324,7 @@ ExchangeStatus ExchangeArena::WaitForCall(StagingArea* area,
                     "%u of its members have not come to it for %d s", missing(), stall_seconds_);
       return status;
     }
-    Sleep(&area->came, seen, patience);
+    Sleep(&area->calls, seen, patience);
   }
 }
 

@@ -76,13 +76,13 @@ struct StagingArea {
   uint64_t offset;  // of MemberArea[member_count] in the arena
   Signal arrived;   // members that arrived, over all rounds
   Signal left;
-  Signal came;  // calls that members have reached, summed over members
+  Signal calls;  // that members have reached, summed over members
 };
 
 struct MemberArea {
   Post post;
   std::atomic<uint32_t> round;  // written by its member; others read it to say who is missing
-  std::atomic<uint32_t> calls;  // that its member has reached (ExchangeArena::Come)
+  std::atomic<uint32_t> calls;  // that its member has reached (ExchangeArena::Announce)
   alignas(64) std::byte chunk[kChunkBytes];
 };
 
@@ -149,7 +149,7 @@ class ExchangeArena {
   // announces that it has reached its next call, and gets the call's number; the second function
   // waits until all members have reached that call. From then on all carry it out, whatever else
   // they do.
-  uint32_t Come(StagingArea* area, size_t member);
+  uint32_t Announce(StagingArea* area, size_t member);
   ExchangeStatus WaitForCall(StagingArea* area,
                              uint32_t call,
                              Patience patience,

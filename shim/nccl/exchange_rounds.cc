@@ -50,13 +50,13 @@ ExchangeStatus Rounds::Attach() {
   return {};
 }
 
-ExchangeStatus Rounds::Come(uint32_t* number) {
+ExchangeStatus Rounds::Announce(uint32_t* number) {
   if (present_count() <= 1) {
     return {};
   }
   ExchangeStatus status = Attach();
   if (status.ok()) {
-    *number = arena_->Come(staging_, own_index_);
+    *number = arena_->Announce(staging_, own_index_);
   }
   return status;
 }

@@ -18,8 +18,8 @@ class Rounds {
   Rounds(ExchangeArena* arena, Memory* memory, const ExchangeCall& call);
   void Describe(ExchangeOperation operation, uint64_t bytes, bool any_valid);
 
-  // Call before the first round: Exchange::Come and Exchange::WaitForOthers.
-  ExchangeStatus Come(uint32_t* number);
+  // Call before the first round: Exchange::Announce and Exchange::WaitForOthers.
+  ExchangeStatus Announce(uint32_t* number);
   ExchangeStatus WaitForOthers(uint32_t number, Patience patience);
 
   // Starts a round with `bytes` (at most kChunkBytes) at `source` as this member's chunk and

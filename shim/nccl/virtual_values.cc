@@ -7,9 +7,9 @@
 
 #include "graph/base/mix.h"
 #include "shim/cuda/memory.h"
+#include "shim/nccl/collective_values.h"
 #include "shim/nccl/deferred_moves.h"
 #include "shim/nccl/device_values.h"
-#include "shim/nccl/value_policy.h"
 
 namespace prism::shim {
 

@@ -46,7 +46,7 @@ class DeferredMoves : public testing::Test {
       const ExchangeCall call = CallOn(communicator, rank);
       const auto operation = ExchangeOperation::kAllReduce;
       if (!*number) {
-        EXPECT_TRUE(exchange.Come(operation, call, &number->emplace()).ok());
+        EXPECT_TRUE(exchange.Announce(operation, call, &number->emplace()).ok());
       }
       ExchangeStatus status = exchange.WaitForOthers(operation, call, **number, patience);
       if (status.code == ExchangeCode::kLate) {

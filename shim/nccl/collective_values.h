@@ -30,7 +30,7 @@ class CollectiveExchange {
   NcclOp op_;
   uint32_t sequence_;
   Memory* memory_;
-  std::optional<uint32_t> number_;  // Exchange::Come
+  std::optional<uint32_t> number_;  // Exchange::Announce
 };
 
 class TransfersExchange {

@@ -1,4 +1,4 @@
-#include "shim/nccl/value_policy.h"
+#include "shim/nccl/collective_values.h"
 
 #include <cstdio>
 #include <cstring>
@@ -70,7 +70,7 @@ std::optional<ncclResult_t> CollectiveExchange::Run(Patience patience) {
   const ExchangeCall call = CallOf(op_, sequence_);
   ExchangeStatus status;
   if (!number_) {
-    status = exchange.Come(op_.operation, call, &number_.emplace());
+    status = exchange.Announce(op_.operation, call, &number_.emplace());
   }
   if (status.ok()) {
     status = exchange.WaitForOthers(op_.operation, call, *number_, patience);
