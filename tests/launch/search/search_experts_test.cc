@@ -11,7 +11,7 @@
 #include "launch/prediction/device_memory.h"
 #include "launch/search/search.h"
 #include "replayer/memory/stage_memory.h"
-#include "tests/launch/small_search.h"
+#include "tests/launch/search/small_search.h"
 
 namespace prism::launch {
 namespace {

@@ -7,7 +7,7 @@
 #include "launch/options/presets.h"
 #include "launch/prediction/peak_flops.h"
 #include "launch/search/plan_space.h"
-#include "tests/launch/small_search.h"
+#include "tests/launch/search/small_search.h"
 
 namespace prism::launch {
 namespace {

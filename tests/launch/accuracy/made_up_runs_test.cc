@@ -15,7 +15,7 @@
 namespace prism::launch {
 namespace {
 
-const char* const kTable = PRISM_SOURCE_DIR "/tests/launch/made_up_runs.csv";
+const char* const kTable = PRISM_SOURCE_DIR "/tests/launch/accuracy/made_up_runs.csv";
 
 struct Prediction {
   double seconds = 0;

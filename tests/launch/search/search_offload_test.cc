@@ -15,7 +15,7 @@
 #include "launch/search/search_report.h"
 #include "replayer/memory/layer_tensors.h"
 #include "replayer/memory/model_states.h"
-#include "tests/launch/small_search.h"
+#include "tests/launch/search/small_search.h"
 
 namespace prism::launch {
 namespace {

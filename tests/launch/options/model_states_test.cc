@@ -39,7 +39,7 @@ TEST(ModelStates, of_every_preset_are_those_counted_by_hand) {
     const Result<ModelPreset> loaded = LoadModel(std::string(preset.name));
     ASSERT_TRUE(loaded.ok()) << loaded.status().message();
     if (loaded->model.moe.experts > 0) {
-      continue;  // tests/launch/search_experts_test.cc, megatron_rows_test.cc
+      continue;  // tests/launch/search/search_experts_test.cc, megatron_rows_test.cc
     }
     graph::JobSpec job;
     job.model = loaded->model;

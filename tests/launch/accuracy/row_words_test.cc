@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "launch/accuracy/row_plan.h"
-#include "tests/launch/one_row.h"
+#include "tests/launch/accuracy/one_row.h"
 
 namespace prism::launch {
 namespace {

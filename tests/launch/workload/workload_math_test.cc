@@ -12,7 +12,7 @@
 
 #include "launch/workload/trainer.h"
 #include "shim/nccl/exchange_arena.h"
-#include "tests/launch/exchange_backend.h"
+#include "tests/launch/workload/exchange_backend.h"
 
 namespace prism::launch {
 namespace {

@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "launch/search/job_list.h"
-#include "tests/launch/small_search.h"
+#include "tests/launch/search/small_search.h"
 
 namespace prism::launch {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "graph/base/file.h"
 #include "launch/accuracy/row_plan.h"
-#include "tests/launch/one_row.h"
+#include "tests/launch/accuracy/one_row.h"
 
 namespace prism::launch {
 namespace {

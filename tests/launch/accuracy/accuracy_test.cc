@@ -15,7 +15,7 @@
 #include "launch/accuracy/published_row.h"
 #include "launch/accuracy/row_plan.h"
 #include "launch/options/csv_table.h"
-#include "tests/launch/one_row.h"
+#include "tests/launch/accuracy/one_row.h"
 
 namespace prism::launch {
 namespace {

@@ -12,7 +12,7 @@
 #include "graph/file.h"
 #include "replayer/memory/worst_rank.h"
 #include "replayer/replay.h"
-#include "tests/launch/small_search.h"
+#include "tests/launch/search/small_search.h"
 
 namespace prism::launch {
 namespace {

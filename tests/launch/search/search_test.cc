@@ -23,7 +23,7 @@
 #include "replayer/memory/model_states.h"
 #include "replayer/memory/stage_memory.h"
 #include "slicer/synthesize/synthesize.h"
-#include "tests/launch/small_search.h"
+#include "tests/launch/search/small_search.h"
 
 namespace prism::launch {
 namespace {
