@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "graph/base/ids.h"
-#include "graph/cluster.h"
-#include "graph/job.h"
-#include "graph/op.h"
-#include "graph/signature.h"
+#include "graph/job/cluster.h"
+#include "graph/job/job.h"
+#include "graph/program/op.h"
+#include "graph/program/signature.h"
 
 namespace prism::graph {
 

@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 
 #include "graph/base/rng.h"
-#include "graph/limits.h"
-#include "graph/rank_grid.h"
+#include "graph/job/rank_grid.h"
+#include "graph/validate/limits.h"
 
 namespace prism::slicer {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "graph/base/ids.h"
 #include "graph/base/status.h"
-#include "graph/job.h"
+#include "graph/job/job.h"
 
 namespace prism::slicer {
 

@@ -298,7 +298,7 @@ class RowReader {
   }
 
   void ReadShape(CollectiveRow* row) const {
-    row->shape.dtype = graph::DataType::kFloat32;
+    row->shape.dtype = DataType::kFloat32;
     row->shape.bytes = static_cast<int64_t>(Number(Text("size_bytes")));
     row->saturated = row->shape.bytes == 0;
     if (row->saturated) {

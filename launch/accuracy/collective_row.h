@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "graph/base/status.h"
-#include "graph/cluster.h"
+#include "graph/job/cluster.h"
 #include "launch/options/csv_table.h"
 #include "launch/options/presets.h"
 #include "replayer/cost/collective_cost.h"

@@ -65,7 +65,7 @@ void WithoutScatteredMessages(RowPlan* plan) {
 void WithoutFp32Sums(RowPlan* plan) {
   if (plan->style.separate_fp32_gradients) {
     plan->style.separate_fp32_gradients = false;
-    plan->style.gradient_type = graph::DataType::kBfloat16;
+    plan->style.gradient_type = DataType::kBfloat16;
   }
 }
 

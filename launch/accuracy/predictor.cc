@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/parallel.h"
-#include "graph/job_program.h"
+#include "graph/program/job_program.h"
 #include "launch/accuracy/row_cluster.h"
 #include "launch/prediction/job_time.h"
 #include "replayer/stages/stage_replay.h"

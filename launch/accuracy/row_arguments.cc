@@ -161,9 +161,9 @@ void ReadArguments(const PublishedRow& row, graph::TrainingStyle* style) {
   style->first_stage_layers = layers_of("decoder-first-pipeline-num-layers");
   style->last_stage_layers = layers_of("decoder-last-pipeline-num-layers");
   if (style->precision == graph::Precision::kFloat16) {
-    style->gradient_type = graph::DataType::kFloat16;
+    style->gradient_type = DataType::kFloat16;
   } else if (!HasArgument(row, "grad-reduce-in-bf16")) {
-    style->gradient_type = graph::DataType::kFloat32;  // what --bf16 turns on
+    style->gradient_type = DataType::kFloat32;  // what --bf16 turns on
   }
 }
 

@@ -7,8 +7,8 @@
 #include <optional>
 #include <string_view>
 
-#include "graph/job.h"
-#include "graph/training_style.h"
+#include "graph/job/job.h"
+#include "graph/job/training_style.h"
 #include "launch/accuracy/published_row.h"
 #include "launch/prediction/assumptions.h"
 

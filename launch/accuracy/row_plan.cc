@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "graph/stage_layers.h"
+#include "graph/job/stage_layers.h"
 #include "launch/accuracy/row_job.h"
 #include "launch/accuracy/row_memory.h"
 #include "launch/accuracy/row_recipe.h"

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "graph/job.h"
-#include "graph/training_style.h"
+#include "graph/job/job.h"
+#include "graph/job/training_style.h"
 #include "launch/accuracy/published_row.h"
 #include "launch/accuracy/row_cluster.h"
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "graph/job.h"
+#include "graph/job/job.h"
 #include "launch/accuracy/published_row.h"
 #include "launch/prediction/assumptions.h"
 

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "graph/base/status.h"
-#include "graph/job.h"
+#include "graph/job/job.h"
 #include "launch/accuracy/published_row.h"
 #include "launch/prediction/assumptions.h"
 

@@ -107,7 +107,7 @@ void ReadRelease(const PublishedRow& row,
     case FrameworkFamily::kJax:
       // Composer: PURE reduces in the format of the weights, DEFAULT in fp32.
       if (row.Says("precision", "default")) {
-        style->gradient_type = graph::DataType::kFloat32;
+        style->gradient_type = DataType::kFloat32;
       }
       break;
     case FrameworkFamily::kTorchtitan:
@@ -344,12 +344,12 @@ TrainingStyle StyleOfRow(const PublishedRow& row,
   const bool early =
       family == FrameworkFamily::kMegatronLm || family == FrameworkFamily::kMegatronDeepSpeed;
   if (early && row.Text("precision").empty() && style.precision == graph::Precision::kBfloat16) {
-    style.gradient_type = graph::DataType::kFloat32;  // implied by Megatron-LM's --bf16
+    style.gradient_type = DataType::kFloat32;  // implied by Megatron-LM's --bf16
     style.separate_fp32_gradients = family == FrameworkFamily::kMegatronDeepSpeed;
   }
   if (family == FrameworkFamily::kMegatronDeepSpeed &&
       row.Says("note", "bf16 optimizer with unsharded fp32 gradient accumulation")) {
-    style.gradient_type = graph::DataType::kFloat32;
+    style.gradient_type = DataType::kFloat32;
     style.separate_fp32_gradients = true;
   }
   if (StatesArguments(row)) {

@@ -4,8 +4,8 @@
 
 #include <optional>
 
-#include "graph/job.h"
-#include "graph/training_style.h"
+#include "graph/job/job.h"
+#include "graph/job/training_style.h"
 #include "launch/accuracy/published_row.h"
 #include "launch/prediction/assumptions.h"
 #include "launch/prediction/framework.h"

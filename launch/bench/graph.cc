@@ -8,7 +8,7 @@
 #include "graph/base/rng.h"
 #include "graph/file.h"
 #include "graph/rank_classes.h"
-#include "graph/validate.h"
+#include "graph/validate/validate.h"
 #include "launch/bench/bench.h"
 #include "launch/options/perturbation.h"
 #include "launch/options/presets.h"

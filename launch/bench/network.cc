@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/rng.h"
-#include "graph/valid_graph.h"
+#include "graph/validate/valid_graph.h"
 #include "launch/bench/bench.h"
 #include "launch/options/presets.h"
 #include "launch/process/stop_watch.h"

@@ -53,7 +53,7 @@ std::string ContextPayload(const std::string& op, const std::array<int64_t, 2>& 
   channel::ContextHeader header = {static_cast<uint16_t>(op.size()), 1};
   std::string payload(reinterpret_cast<const char*>(&header), sizeof(header));
   payload += op;
-  payload += static_cast<char>(graph::DataType::kBfloat16);
+  payload += static_cast<char>(DataType::kBfloat16);
   payload += static_cast<char>(dims.size());
   payload.append(reinterpret_cast<const char*>(dims.data()), sizeof(dims));
   return payload;

@@ -11,7 +11,7 @@
 
 #include "graph/base/file.h"
 #include "graph/base/parse_number.h"
-#include "graph/valid_graph.h"
+#include "graph/validate/valid_graph.h"
 #include "launch/edits/program_edit_file.h"
 #include "launch/options/perturbation.h"
 #include "launch/options/presets.h"
@@ -167,8 +167,8 @@ class EditReader {
   }
 
   void ReadPrecision(TomlReader* table) {
-    constexpr std::array kTypes = {graph::DataType::kFloat8, graph::DataType::kBfloat16,
-                                   graph::DataType::kFloat16, graph::DataType::kFloat32};
+    constexpr std::array kTypes = {DataType::kFloat8, DataType::kBfloat16, DataType::kFloat16,
+                                   DataType::kFloat32};
     Note(builder_.ChangePrecision(
         kTypes[table->Choice("products", {"fp8", "bf16", "fp16", "fp32"})]));
   }

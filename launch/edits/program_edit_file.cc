@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "graph/training_style.h"
+#include "graph/job/training_style.h"
 #include "replayer/memory/layer_tensors.h"
 
 namespace prism::launch {

@@ -7,13 +7,12 @@
 #include <utility>
 
 #include "graph/base/parse_number.h"
-#include "graph/names.h"
+#include "graph/program/collective_kinds.h"
 
 namespace prism::launch {
 namespace {
 
 using graph::CollectiveKind;
-using graph::DataType;
 
 constexpr std::string_view kBackend = "nccl:";
 constexpr std::string_view kCoalesced = "_coalesced";
@@ -66,7 +65,7 @@ std::optional<CollectiveKind> KindOf(std::string_view name) {
 int64_t TensorBytes(const FlightTensors& tensors, size_t index) {
   int64_t bytes = -1;
   for (const auto& [name, type] : kTypes) {
-    bytes = name == tensors.types[index] ? graph::DataTypeBytes(type) : bytes;
+    bytes = name == tensors.types[index] ? DataTypeBytes(type) : bytes;
   }
   for (const int64_t extent : tensors.sizes[index]) {
     if (extent < 0 || __builtin_mul_overflow(bytes, extent, &bytes)) {

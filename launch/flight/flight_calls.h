@@ -55,6 +55,6 @@ std::vector<FlightCall> CallsOfGraph(const graph::Graph& graph, Rank rank);
 bool SameCall(const FlightCall& of_dump, const FlightCall& of_graph);
 
 // "Float": the name of a type in entries; "" for types that torch does not send.
-std::string FlightTypeName(graph::DataType type);
+std::string FlightTypeName(DataType type);
 
 }  // namespace prism::launch

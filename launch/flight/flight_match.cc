@@ -150,7 +150,7 @@ class PeerWriter {
   [[nodiscard]] FlightEntry EntryOf(const FlightCall& call, int64_t ranks) const {
     const graph::Program& program = graph_.role_of(rank_).program;
     const graph::CollectiveShape& shape = program.collectives[program.signature[call.op]];
-    const int64_t element = std::max<int64_t>(1, graph::DataTypeBytes(shape.dtype));
+    const int64_t element = std::max<int64_t>(1, DataTypeBytes(shape.dtype));
     const int64_t whole = shape.bytes / element;
     FlightEntry entry;
     entry.name = CollectiveEntryName(shape.kind);

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "graph/base/status.h"
-#include "graph/cluster.h"
+#include "graph/job/cluster.h"
 #include "slicer/import/astra/network_file.h"
 #include "slicer/tasks/notes.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "graph/base/status.h"
-#include "graph/cluster.h"
+#include "graph/job/cluster.h"
 #include "launch/options/options.h"
 #include "launch/options/presets.h"
 

@@ -6,7 +6,7 @@
 
 #include "graph/base/input_hashes.h"
 #include "graph/base/status.h"
-#include "graph/cluster.h"
+#include "graph/job/cluster.h"
 
 namespace prism::launch {
 

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "graph/limits.h"
-#include "graph/names.h"
+#include "graph/job/names.h"
+#include "graph/validate/limits.h"
 #include "launch/options/toml_reader.h"
 
 namespace prism::launch {

@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "graph/base/status.h"
-#include "graph/job.h"
+#include "graph/job/job.h"
 
 namespace prism::launch {
 

@@ -13,8 +13,8 @@
 #include <fmt/format.h>
 
 #include "graph/base/parse_number.h"
-#include "graph/limits.h"
-#include "graph/names.h"
+#include "graph/job/names.h"
+#include "graph/validate/limits.h"
 #include "launch/options/command_line.h"
 #include "launch/options/config_file.h"
 

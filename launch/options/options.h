@@ -17,7 +17,7 @@
 #include "graph/base/input_hashes.h"
 #include "graph/base/log.h"
 #include "graph/base/status.h"
-#include "graph/job.h"
+#include "graph/job/job.h"
 #include "replayer/replay.h"
 
 namespace prism::launch {

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "graph/names.h"
+#include "graph/job/names.h"
 #include "launch/exit_codes.h"
 #include "launch/options/command_line.h"
 #include "launch/options/options.h"

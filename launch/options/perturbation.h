@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "graph/base/status.h"
-#include "graph/cluster.h"
-#include "graph/job.h"
+#include "graph/job/cluster.h"
+#include "graph/job/job.h"
 #include "launch/options/options.h"
 #include "replayer/replay.h"
 

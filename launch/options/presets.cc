@@ -8,7 +8,7 @@
 
 #include "graph/base/check.h"
 #include "graph/base/file.h"
-#include "graph/names.h"
+#include "graph/job/names.h"
 #include "launch/options/measured_kernels.h"
 #include "launch/options/options.h"
 #include "launch/options/toml_reader.h"

@@ -16,7 +16,7 @@
 
 #include "graph/base/input_hashes.h"
 #include "graph/base/status.h"
-#include "graph/cluster.h"
+#include "graph/job/cluster.h"
 #include "launch/options/model_preset.h"
 #include "launch/options/stated_numbers.h"
 

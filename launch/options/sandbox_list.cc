@@ -9,7 +9,7 @@
 
 #include "graph/base/parse_number.h"
 #include "graph/base/split.h"
-#include "graph/rank_grid.h"
+#include "graph/job/rank_grid.h"
 #include "shim/channel/messages.h"
 
 namespace prism::launch {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/cluster.h"
+#include "graph/job/cluster.h"
 
 namespace prism::launch {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "graph/base/status.h"
-#include "graph/cluster.h"
+#include "graph/job/cluster.h"
 
 namespace prism::launch {
 

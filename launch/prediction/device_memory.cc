@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "graph/base/divide.h"
-#include "graph/blas_memory.h"
-#include "graph/nccl_memory.h"
+#include "graph/job/blas_memory.h"
+#include "graph/job/nccl_memory.h"
 
 namespace prism::launch {
 namespace {

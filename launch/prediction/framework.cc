@@ -20,7 +20,7 @@ TrainingStyle EarlyMegatronStyle() {
   style.gradient_accumulation_fusion = false;
   style.overlap_grad_reduce = false;
   style.scatter_gather_p2p = true;
-  style.gradient_type = graph::DataType::kFloat16;
+  style.gradient_type = DataType::kFloat16;
   style.compiled_cross_entropy = true;  // exponentials are a new tensor in addition to the logits
   return style;
 }
@@ -44,7 +44,7 @@ TrainingStyle MegaScaleStyle() {
   style.overlap_p2p = true;
   style.overlap_grad_reduce = true;
   style.overlap_param_gather = true;
-  style.gradient_type = graph::DataType::kBfloat16;
+  style.gradient_type = DataType::kBfloat16;
   return style;
 }
 
@@ -61,7 +61,7 @@ TrainingStyle MegatronCoreStyle(const graph::JobSpec& job) {
   style.overlap_p2p = job.parallel.vpp > 1;
   style.overlap_grad_reduce = true;
   style.overlap_param_gather = true;
-  style.gradient_type = graph::DataType::kBfloat16;
+  style.gradient_type = DataType::kBfloat16;
   // Most recipes with experts since 2025 use DeepEP or HybridEP and, if stages are interleaved,
   // overlap their transfers with the compute of another micro-batch.
   style.moe_fused_dispatch = job.model.moe.experts > 0;
@@ -78,7 +78,7 @@ TrainingStyle FsdpStyle() {
   style.data_parallel = graph::DataParallelKind::kFsdp;
   style.overlap_grad_reduce = true;
   style.overlap_param_gather = true;
-  style.gradient_type = graph::DataType::kBfloat16;
+  style.gradient_type = DataType::kBfloat16;
   style.prefetch = 1;
   style.fsdp_root_has_ends = true;  // layers alone are wrapped
   return style;
@@ -87,7 +87,7 @@ TrainingStyle FsdpStyle() {
 TrainingStyle TorchtitanStyle() {
   TrainingStyle style = FsdpStyle();
   style.attention = graph::AttentionKind::kFlash;
-  style.gradient_type = graph::DataType::kFloat32;  // its mixed precision policy reduces in fp32
+  style.gradient_type = DataType::kFloat32;  // its mixed precision policy reduces in fp32
   style.fused_cross_entropy = false;
   style.cp_torch_ring = true;
   style.expandable_segments = true;
@@ -107,7 +107,7 @@ TrainingStyle NanotronStyle(const graph::JobSpec& job) {
   style.serial_p2p = true;
   style.memory = graph::MemoryPattern::kNanotron;
   style.overlap_grad_reduce = true;
-  style.gradient_type = graph::DataType::kFloat32;
+  style.gradient_type = DataType::kFloat32;
   style.bucket_elements = 25 * 1024 * 1024 / 2;  // DDP buckets of 25 MB of weights
   style.bucket_elements_per_rank = 0;
   return style;
@@ -248,7 +248,7 @@ TrainingStyle StyleOfFramework(FrameworkFamily family,
   style.precision = precision;
   style.loss_scaling = precision == graph::Precision::kFloat16;
   if (precision == graph::Precision::kFloat32) {
-    style.gradient_type = graph::DataType::kFloat32;
+    style.gradient_type = DataType::kFloat32;
   }
   ApplyZeroStage(family, job, &style);
   Assumptions unused;

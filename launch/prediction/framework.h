@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "graph/job.h"
-#include "graph/training_style.h"
+#include "graph/job/job.h"
+#include "graph/job/training_style.h"
 #include "launch/prediction/assumptions.h"
 
 namespace prism::launch {

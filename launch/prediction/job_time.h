@@ -5,9 +5,9 @@
 #include <optional>
 
 #include "graph/base/status.h"
-#include "graph/cluster.h"
-#include "graph/job.h"
-#include "graph/training_style.h"
+#include "graph/job/cluster.h"
+#include "graph/job/job.h"
+#include "graph/job/training_style.h"
 #include "replayer/stages/stage_replay.h"
 
 namespace prism::launch {

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "graph/cluster.h"
-#include "graph/training_style.h"
+#include "graph/job/cluster.h"
+#include "graph/job/training_style.h"
 
 namespace prism::launch {
 

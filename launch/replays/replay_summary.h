@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "graph/base/status.h"
-#include "graph/valid_graph.h"
+#include "graph/validate/valid_graph.h"
 #include "replayer/replay.h"
 #include "replayer/report/summary.h"
 

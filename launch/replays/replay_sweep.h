@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "graph/base/status.h"
-#include "graph/valid_graph.h"
+#include "graph/validate/valid_graph.h"
 #include "launch/options/variation.h"
 #include "replayer/delta/edit.h"
 #include "replayer/replay.h"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "graph/base/status.h"
-#include "graph/valid_graph.h"
+#include "graph/validate/valid_graph.h"
 #include "launch/options/options.h"
 #include "replayer/replay.h"
 

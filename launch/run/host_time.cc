@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "graph/op.h"
+#include "graph/program/op.h"
 #include "replayer/cost/parameters.h"
 
 namespace prism::launch {

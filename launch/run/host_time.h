@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "graph/cluster.h"
 #include "graph/fragment.h"
+#include "graph/job/cluster.h"
 
 namespace prism::launch {
 

@@ -13,7 +13,7 @@
 #include "graph/base/parallel.h"
 #include "graph/base/units.h"
 #include "graph/file.h"
-#include "graph/valid_graph.h"
+#include "graph/validate/valid_graph.h"
 #include "launch/options/perturbation.h"
 #include "launch/prediction/replay_range.h"
 #include "launch/process/interrupt.h"

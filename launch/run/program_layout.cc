@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/units.h"
-#include "graph/rank_grid.h"
+#include "graph/job/rank_grid.h"
 #include "launch/options/job_resolution.h"
 #include "launch/run/rank_choice.h"
 #include "launch/sandbox/sandbox_process.h"

@@ -12,9 +12,9 @@
 
 #include "graph/base/ids.h"
 #include "graph/base/log.h"
-#include "graph/cluster.h"
 #include "graph/graph.h"
-#include "graph/job.h"
+#include "graph/job/cluster.h"
+#include "graph/job/job.h"
 #include "launch/options/options.h"
 #include "launch/process/install_paths.h"
 #include "launch/rendezvous/store_server.h"

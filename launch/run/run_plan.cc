@@ -13,7 +13,7 @@
 #include <fmt/format.h>
 
 #include "graph/file.h"
-#include "graph/valid_graph.h"
+#include "graph/validate/valid_graph.h"
 #include "launch/options/job_resolution.h"
 #include "launch/options/perturbation.h"
 #include "launch/options/presets.h"

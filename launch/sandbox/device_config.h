@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "graph/base/ids.h"
-#include "graph/cluster.h"
-#include "graph/job.h"
+#include "graph/job/cluster.h"
+#include "graph/job/job.h"
 #include "shim/channel/messages.h"
 
 namespace prism::launch {

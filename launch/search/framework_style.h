@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "graph/base/status.h"
-#include "graph/job.h"
-#include "graph/training_style.h"
+#include "graph/job/job.h"
+#include "graph/job/training_style.h"
 #include "launch/prediction/framework.h"
 
 namespace prism::launch {

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "graph/job_program.h"
+#include "graph/program/job_program.h"
 #include "replayer/stages/stage_costs.h"
 #include "replayer/stages/stage_plan.h"
 #include "slicer/synthesize/blocks/blocks.h"

@@ -4,9 +4,9 @@
 #pragma once
 
 #include "graph/base/status.h"
-#include "graph/cluster.h"
-#include "graph/job.h"
-#include "graph/training_style.h"
+#include "graph/job/cluster.h"
+#include "graph/job/job.h"
+#include "graph/job/training_style.h"
 
 namespace prism::launch {
 

@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "graph/base/status.h"
-#include "graph/cluster.h"
-#include "graph/job.h"
-#include "graph/job_program.h"
-#include "graph/offload.h"
-#include "graph/training_style.h"
+#include "graph/job/cluster.h"
+#include "graph/job/job.h"
+#include "graph/job/offload.h"
+#include "graph/job/training_style.h"
+#include "graph/program/job_program.h"
 #include "launch/search/shortened_job.h"
 #include "replayer/memory/stage_memory.h"
 

@@ -6,9 +6,9 @@
 #include <string>
 
 #include "graph/base/status.h"
-#include "graph/cluster.h"
-#include "graph/job.h"
-#include "graph/offload.h"
+#include "graph/job/cluster.h"
+#include "graph/job/job.h"
+#include "graph/job/offload.h"
 #include "launch/options/stated_numbers.h"
 
 namespace prism::launch {

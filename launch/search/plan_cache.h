@@ -8,8 +8,8 @@
 #include <mutex>
 #include <vector>
 
-#include "graph/job.h"
-#include "graph/training_style.h"
+#include "graph/job/job.h"
+#include "graph/job/training_style.h"
 #include "replayer/stages/block_library.h"
 #include "slicer/synthesize/phrase_synthesizer.h"
 

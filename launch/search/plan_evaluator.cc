@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "graph/stage_layers.h"
+#include "graph/job/stage_layers.h"
 #include "launch/options/presets.h"
 #include "launch/options/variation.h"
 #include "launch/prediction/device_memory.h"

@@ -9,7 +9,7 @@
 
 #include "graph/base/time.h"
 #include "graph/base/units.h"
-#include "graph/valid_graph.h"
+#include "graph/validate/valid_graph.h"
 #include "launch/prediction/device_memory.h"
 #include "launch/search/offloaded_job.h"
 #include "replayer/cost/congestion.h"

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "graph/phrased_job.h"
+#include "graph/program/phrased_job.h"
 #include "replayer/cost/congestion.h"
 #include "replayer/stages/phrase_replay.h"
 #include "slicer/synthesize/pass_schedule.h"

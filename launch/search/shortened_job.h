@@ -5,10 +5,10 @@
 #include <optional>
 
 #include "graph/base/status.h"
-#include "graph/cluster.h"
-#include "graph/job.h"
-#include "graph/job_program.h"
-#include "graph/training_style.h"
+#include "graph/job/cluster.h"
+#include "graph/job/job.h"
+#include "graph/job/training_style.h"
+#include "graph/program/job_program.h"
 #include "launch/search/plan_cache.h"
 #include "replayer/stages/stage_replay.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "graph/base/status.h"
-#include "graph/job.h"
+#include "graph/job/job.h"
 #include "launch/options/options.h"
 #include "launch/replays/explanation.h"
 #include "launch/verbs/verb.h"

@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "graph/names.h"
+#include "graph/job/names.h"
 #include "launch/options/presets.h"
 #include "launch/search/model_size.h"
 

@@ -14,7 +14,7 @@
 
 #include "graph/base/parse_number.h"
 #include "graph/base/units.h"
-#include "graph/valid_graph.h"
+#include "graph/validate/valid_graph.h"
 #include "launch/options/command_line.h"
 
 namespace prism::launch {

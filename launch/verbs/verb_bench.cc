@@ -11,7 +11,7 @@
 #include "graph/base/file.h"
 #include "graph/base/json_writer.h"
 #include "graph/base/units.h"
-#include "graph/limits.h"
+#include "graph/validate/limits.h"
 #include "launch/bench/accuracy.h"
 #include "launch/bench/bench.h"
 #include "launch/bench/collectives.h"

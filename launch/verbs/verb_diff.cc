@@ -12,8 +12,8 @@
 #include "graph/base/file.h"
 #include "graph/base/json_writer.h"
 #include "graph/base/units.h"
-#include "graph/diff.h"
-#include "graph/valid_graph.h"
+#include "graph/diff/diff.h"
+#include "graph/validate/valid_graph.h"
 #include "launch/verbs/json_leaves.h"
 #include "launch/verbs/verb.h"
 

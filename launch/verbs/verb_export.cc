@@ -7,7 +7,7 @@
 
 #include "graph/base/json_writer.h"
 #include "graph/base/units.h"
-#include "graph/valid_graph.h"
+#include "graph/validate/valid_graph.h"
 #include "launch/interchange/fixed_durations.h"
 #include "launch/interchange/named_format.h"
 #include "launch/verbs/verb.h"

@@ -16,7 +16,7 @@
 #include "graph/base/parse_number.h"
 #include "graph/base/units.h"
 #include "graph/describe.h"
-#include "graph/valid_graph.h"
+#include "graph/validate/valid_graph.h"
 #include "launch/flight/flight_match.h"
 #include "launch/options/sandbox_list.h"
 #include "launch/verbs/verb.h"

@@ -12,8 +12,8 @@
 #include "graph/base/json_writer.h"
 #include "graph/base/units.h"
 #include "graph/describe.h"
-#include "graph/rank_grid.h"
-#include "graph/valid_graph.h"
+#include "graph/job/rank_grid.h"
+#include "graph/validate/valid_graph.h"
 #include "launch/verbs/role_traffic.h"
 #include "launch/verbs/verb.h"
 

@@ -7,8 +7,8 @@
 #include "graph/base/json_writer.h"
 #include "graph/base/units.h"
 #include "graph/file.h"
-#include "graph/valid_graph.h"
-#include "graph/validate.h"
+#include "graph/validate/valid_graph.h"
+#include "graph/validate/validate.h"
 #include "launch/verbs/verb.h"
 
 namespace prism::launch {

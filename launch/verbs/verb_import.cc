@@ -12,7 +12,7 @@
 #include "graph/base/json_writer.h"
 #include "graph/base/units.h"
 #include "graph/file.h"
-#include "graph/limits.h"
+#include "graph/validate/limits.h"
 #include "launch/interchange/named_format.h"
 #include "launch/interchange/network_cluster.h"
 #include "launch/options/presets.h"

@@ -10,7 +10,7 @@
 #include "graph/base/json_writer.h"
 #include "graph/base/units.h"
 #include "graph/describe.h"
-#include "graph/valid_graph.h"
+#include "graph/validate/valid_graph.h"
 #include "launch/verbs/verb.h"
 #include "replayer/memory/like_peaks.h"
 #include "replayer/memory/worst_rank.h"

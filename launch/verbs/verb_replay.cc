@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/file.h"
-#include "graph/valid_graph.h"
+#include "graph/validate/valid_graph.h"
 #include "launch/edits/edit_file.h"
 #include "launch/options/measured_kernels.h"
 #include "launch/options/perturbation.h"

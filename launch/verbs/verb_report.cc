@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/file.h"
-#include "graph/valid_graph.h"
+#include "graph/validate/valid_graph.h"
 #include "launch/options/perturbation.h"
 #include "launch/replays/explanation.h"
 #include "launch/replays/replay_summary.h"

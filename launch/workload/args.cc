@@ -52,16 +52,14 @@ Flag WordFlag(const char* name, std::vector<std::string> words, Access access) {
 }
 
 Flag DtypeFlag() {
-  return {
-      "dtype",
-      [](const WorkloadConfig& config) {
-        return std::string(config.job.compute_dtype == graph::DataType::kFloat32 ? "fp32" : "bf16");
-      },
-      [](std::string_view text, WorkloadConfig* config) {
-        config->job.compute_dtype =
-            text == "fp32" ? graph::DataType::kFloat32 : graph::DataType::kBfloat16;
-        return text == "fp32" || text == "bf16";
-      }};
+  return {"dtype",
+          [](const WorkloadConfig& config) {
+            return std::string(config.job.compute_dtype == DataType::kFloat32 ? "fp32" : "bf16");
+          },
+          [](std::string_view text, WorkloadConfig* config) {
+            config->job.compute_dtype = text == "fp32" ? DataType::kFloat32 : DataType::kBfloat16;
+            return text == "fp32" || text == "bf16";
+          }};
 }
 
 std::vector<Flag> Flags() {

@@ -8,7 +8,7 @@
 
 #include "graph/base/ids.h"
 #include "graph/base/status.h"
-#include "graph/job.h"
+#include "graph/job/job.h"
 
 namespace prism::launch {
 

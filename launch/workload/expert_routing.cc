@@ -4,7 +4,7 @@
 
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "graph/expert_capacity.h"
+#include "graph/job/expert_capacity.h"
 
 namespace prism::launch {
 namespace {

@@ -1,13 +1,13 @@
 // Which of a rank's tokens go to which expert: Megatron-Core's router with a softmax over the
 // chosen experts, --moe-token-drop-policy probs, --moe-pad-expert-input-to-capacity and a capacity
 // factor of 1 (core/transformer/moe/moe_utils.py: topk_softmax_with_capacity). Every expert takes
-// the same number of rows from every rank whatever the values are (graph/expert_capacity.h), so all
-// ranks do the same and the host need not know how tokens were routed.
+// the same number of rows from every rank whatever the values are (graph/job/expert_capacity.h), so
+// all ranks do the same and the host need not know how tokens were routed.
 #pragma once
 
 #include <ATen/ATen.h>
 
-#include "graph/job.h"
+#include "graph/job/job.h"
 
 namespace prism::launch {
 

@@ -3,7 +3,7 @@
 #include <memory>
 #include <utility>
 
-#include "graph/flat_buckets.h"
+#include "graph/job/flat_buckets.h"
 #include "launch/workload/parameters.h"
 
 namespace prism::launch {

@@ -68,7 +68,7 @@ Parameter* ParameterSet::Declare(ParameterSpec spec) {
 at::TensorOptions ParameterSet::tensor_options() const {
   return at::TensorOptions(config_.device == DeviceKind::kCpu ? at::Device(at::kCPU)
                                                               : at::Device(at::kCUDA, 0))
-      .dtype(config_.job.compute_dtype == graph::DataType::kFloat32 ? at::kFloat : at::kBFloat16);
+      .dtype(config_.job.compute_dtype == DataType::kFloat32 ? at::kFloat : at::kBFloat16);
 }
 
 void ParameterSet::Allocate(bool keeps_last) {

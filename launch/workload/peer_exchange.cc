@@ -6,10 +6,10 @@ PeerExchange::PeerExchange(const WorkloadConfig& config, const Group& group)
     : group_(group),
       shape_({config.sequence() / (config.sequence_parallel() ? config.job.parallel.tp : 1),
               config.job.micro_batch_size, config.job.model.hidden}),
-      options_(at::TensorOptions(config.device == DeviceKind::kCpu ? at::Device(at::kCPU)
-                                                                   : at::Device(at::kCUDA, 0))
-                   .dtype(config.job.compute_dtype == graph::DataType::kFloat32 ? at::kFloat
-                                                                                : at::kBFloat16)) {
+      options_(
+          at::TensorOptions(config.device == DeviceKind::kCpu ? at::Device(at::kCPU)
+                                                              : at::Device(at::kCUDA, 0))
+              .dtype(config.job.compute_dtype == DataType::kFloat32 ? at::kFloat : at::kBFloat16)) {
 }
 
 at::Tensor PeerExchange::NewActivation() const {

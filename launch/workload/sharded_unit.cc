@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "graph/flat_buckets.h"
+#include "graph/job/flat_buckets.h"
 #include "launch/workload/parameters.h"
 
 namespace prism::launch {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "graph/op.h"
+#include "graph/program/op.h"
 #include "replayer/cost/kernel_rules.h"
 
 namespace prism::replayer {
@@ -22,7 +22,7 @@ struct AttentionShape {
   bool causal = true;       // half of the products
   bool names_mask = false;  // the name says whether it is causal; else assumed
   bool backward = false;
-  graph::DataType type = graph::DataType::kUnknown;
+  DataType type = DataType::kUnknown;
 };
 
 // For a kernel for which IsAttentionKernel holds. Inputs begin with q, k, v (the backward op puts

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "graph/base/status.h"
-#include "graph/cluster.h"
-#include "graph/valid_graph.h"
+#include "graph/job/cluster.h"
+#include "graph/validate/valid_graph.h"
 
 namespace prism::replayer {
 

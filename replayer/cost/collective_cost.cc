@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "graph/collective_kinds.h"
+#include "graph/program/collective_kinds.h"
 
 namespace prism::replayer {
 namespace {

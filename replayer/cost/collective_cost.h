@@ -20,8 +20,8 @@
 
 #include "graph/base/ids.h"
 #include "graph/base/time.h"
-#include "graph/cluster.h"
-#include "graph/op.h"
+#include "graph/job/cluster.h"
+#include "graph/program/op.h"
 #include "replayer/cost/nccl_tuner.h"
 
 namespace prism::replayer {

@@ -44,18 +44,18 @@ ComputeCost::ComputeCost(const graph::ClusterSpec& cluster) : measured_(cluster.
 // FLOP/s of the matrix units at large sizes. fp32 products run outside of them unless the library
 // was allowed tf32 (not torch's default), as its kernel's name then says. There is no 4-bit element
 // type: the name of an 8-bit product says if it is one of 4 bits.
-double ComputeCost::MatmulFlops(graph::DataType type, std::string_view name) const {
+double ComputeCost::MatmulFlops(DataType type, std::string_view name) const {
   switch (type) {
-    case graph::DataType::kFloat8:
+    case DataType::kFloat8:
       if (name.find("fp4") != std::string_view::npos && peak_fp4_ > 0) {
         return peak_fp4_ * matmul_fp4_efficiency_;
       }
       return peak_fp8_ > 0 ? peak_fp8_ * matmul_fp8_efficiency_ : peak_bf16_ * matmul_efficiency_;
-    case graph::DataType::kFloat32: {
+    case DataType::kFloat32: {
       const bool tf32 = name.find("tf32") != std::string_view::npos && peak_tf32_ > 0;
       return tf32 ? peak_tf32_ * matmul_efficiency_ : peak_fp32_ * matmul_fp32_efficiency_;
     }
-    case graph::DataType::kFloat64:
+    case DataType::kFloat64:
       return peak_fp32_ / 2 * matmul_fp32_efficiency_;
     default:
       return peak_bf16_ * matmul_efficiency_;
@@ -68,7 +68,7 @@ double ComputeCost::MatmulFlops(graph::DataType type, std::string_view name) con
 // this and loses less: kPlainShare of it.
 double ComputeCost::MisalignedFactor(const graph::MatmulShape& shape) const {
   constexpr double kPlainShare = 0.15;
-  const int64_t bytes = graph::DataTypeBytes(shape.input);
+  const int64_t bytes = DataTypeBytes(shape.input);
   if (bytes == 0 || bytes > 2) {
     return 1;
   }
@@ -138,9 +138,8 @@ double ComputeCost::MatmulSeconds(const graph::MatmulShape& shape, std::string_v
   const auto n = static_cast<double>(shape.n);
   const auto k = static_cast<double>(shape.k);
   const double batch = std::max<double>(1, static_cast<double>(shape.batch));
-  const double bytes =
-      batch * (m * k + k * n) * static_cast<double>(graph::DataTypeBytes(shape.input)) +
-      batch * m * n * static_cast<double>(graph::DataTypeBytes(shape.output));
+  const double bytes = batch * (m * k + k * n) * static_cast<double>(DataTypeBytes(shape.input)) +
+                       batch * m * n * static_cast<double>(DataTypeBytes(shape.output));
   return std::max(ProductSeconds(shape, name) * MisalignedFactor(shape), BytesSeconds(bytes));
 }
 
@@ -170,7 +169,7 @@ double ComputeCost::AttentionSeconds(const AttentionShape& shape,
   } else if (generation == AttentionGeneration::kFlash1) {
     efficiency *= 0.5;  // flash v2's paper: twice as fast as v1
   }
-  const bool fp8 = shape.type == graph::DataType::kFloat8 && peak_fp8_ > 0;
+  const bool fp8 = shape.type == DataType::kFloat8 && peak_fp8_ > 0;
   const double products = flops > 0 ? flops / ((fp8 ? peak_fp8_ : peak_bf16_) * efficiency) : 0;
   return std::max(products, BytesSeconds(static_cast<double>(shape.kv_bytes)));
 }

@@ -70,7 +70,7 @@ class ComputeCost {
                                     const Tiling& tiling,
                                     double flops_per_s) const;
   [[nodiscard]] double MisalignedFactor(const graph::MatmulShape& shape) const;
-  [[nodiscard]] double MatmulFlops(graph::DataType type, std::string_view name) const;
+  [[nodiscard]] double MatmulFlops(DataType type, std::string_view name) const;
   [[nodiscard]] double AttentionSeconds(const AttentionShape& shape,
                                         AttentionGeneration generation) const;
   [[nodiscard]] double BytesSeconds(double bytes) const { return bytes / bandwidth_; }

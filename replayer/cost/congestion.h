@@ -13,8 +13,8 @@
 
 #include <optional>
 
-#include "graph/cluster.h"
-#include "graph/job.h"
+#include "graph/job/cluster.h"
+#include "graph/job/job.h"
 
 namespace prism::replayer {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "graph/signature.h"
+#include "graph/program/signature.h"
 #include "replayer/cost/kernel_rules.h"
 
 namespace prism::replayer {

@@ -28,7 +28,7 @@ std::optional<graph::MatmulShape> FindGroupedProduct(const KernelView& view) {
   const std::vector<int64_t>& b = inputs[1].dims;
   const auto ends =
       std::find_if(inputs.begin() + 2, inputs.end(), [](const graph::TensorShape& input) {
-        return input.dtype == graph::DataType::kInt32 && input.dims.size() == 1;
+        return input.dtype == DataType::kInt32 && input.dims.size() == 1;
       });
   const bool whole = a.size() == 3 && b.size() == 3;  // without a list
   if (a.size() < 2 || a.size() > 3 || b.size() < 2 || b.size() > 3 ||
@@ -48,7 +48,7 @@ std::optional<graph::MatmulShape> FindGroupedProduct(const KernelView& view) {
     shape.k = ShareOf(shape.k, shape.batch);
   }
   shape.input = inputs[0].dtype;
-  shape.output = graph::DataTypeBytes(shape.input) == 1 ? graph::DataType::kBfloat16 : shape.input;
+  shape.output = DataTypeBytes(shape.input) == 1 ? DataType::kBfloat16 : shape.input;
   return shape;
 }
 

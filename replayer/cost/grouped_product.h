@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "graph/signature.h"
+#include "graph/program/signature.h"
 #include "replayer/cost/kernel_rules.h"
 
 namespace prism::replayer {

@@ -147,7 +147,7 @@ double EmbeddingBytes(const graph::KernelSignature& signature) {
   }
   const graph::TensorShape& weight = signature.inputs[0];
   const graph::TensorShape& indices = signature.inputs[1];
-  double row = static_cast<double>(weight.dims.back() * graph::DataTypeBytes(weight.dtype));
+  double row = static_cast<double>(weight.dims.back() * DataTypeBytes(weight.dtype));
   return static_cast<double>(indices.Bytes()) +
          2 * row * static_cast<double>(indices.ElementCount());
 }
@@ -158,7 +158,7 @@ double EmbeddingBytes(const graph::KernelSignature& signature) {
 double PickedBytes(const KernelView& view) {
   const graph::TensorShape& table = view.signature.inputs[0];
   const auto picked = static_cast<double>(view.signature.inputs[1].ElementCount());
-  const auto element = static_cast<double>(graph::DataTypeBytes(table.dtype));
+  const auto element = static_cast<double>(DataTypeBytes(table.dtype));
   // vectorized_gather_kernel takes one index per row.
   const bool rows = Contains(view.kernel, "vectorized_gather") && !table.dims.empty();
   const double indices = rows ? picked / static_cast<double>(table.dims.back()) : picked;
@@ -259,7 +259,7 @@ std::optional<double> TensorListBytes(const KernelView& view) {
   InputBytes inputs = BytesOfInputs(view.signature);
   double element = 4;
   if (!view.signature.inputs.empty()) {
-    element = static_cast<double>(graph::DataTypeBytes(view.signature.inputs[0].dtype));
+    element = static_cast<double>(DataTypeBytes(view.signature.inputs[0].dtype));
   }
   // Adam reads parameter, gradient and two moments and writes three of them; a norm only reads;
   // other functors read one list and write one.

@@ -18,7 +18,7 @@
 #include <optional>
 #include <string_view>
 
-#include "graph/signature.h"
+#include "graph/program/signature.h"
 
 namespace prism::replayer {
 

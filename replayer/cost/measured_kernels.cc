@@ -15,9 +15,9 @@ constexpr std::string_view kPrefix = "kernel.";
 
 std::string MatmulKey(const KernelView& view) {
   const graph::MatmulShape& shape = view.signature.matmul;
-  const bool tf32 = shape.input == graph::DataType::kFloat32 &&
-                    view.kernel.find("tf32") != std::string_view::npos;
-  return MeasuredKernelKey("matmul", tf32 ? "tf32" : graph::DataTypeName(shape.input),
+  const bool tf32 =
+      shape.input == DataType::kFloat32 && view.kernel.find("tf32") != std::string_view::npos;
+  return MeasuredKernelKey("matmul", tf32 ? "tf32" : DataTypeName(shape.input),
                            {shape.n, shape.m, shape.k, std::max<int64_t>(1, shape.batch)});
 }
 
@@ -26,7 +26,7 @@ std::string AttentionKey(const KernelView& view) {
   const std::optional<AttentionShape> shape = FindAttention(view);
   return shape && shape->causal
              ? MeasuredKernelKey(shape->backward ? "attention_backward" : "attention",
-                                 graph::DataTypeName(shape->type),
+                                 DataTypeName(shape->type),
                                  {shape->queries, shape->keys, shape->width, shape->batch_heads})
              : std::string();
 }
@@ -37,7 +37,7 @@ std::string OpKey(const KernelView& view) {
     return {};
   }
   const int64_t width = inputs[0].dims.back();
-  return MeasuredKernelKey(BareOpName(view.framework_op), graph::DataTypeName(inputs[0].dtype),
+  return MeasuredKernelKey(BareOpName(view.framework_op), DataTypeName(inputs[0].dtype),
                            {inputs[0].ElementCount() / width, width, 1, 1});
 }
 

@@ -10,7 +10,7 @@
 //   KIND a framework op (gelu, add)      M rows of its first input, N wide; K and BATCH 1. Only ops
 //                                        that launch one kernel, since each kernel counts in full
 //
-// TYPE as graph::DataTypeName has it, of the first factor, of queries, of the first input; tf32 for
+// TYPE as DataTypeName has it, of the first factor, of queries, of the first input; tf32 for
 // products of fp32 that may use it. Memory layouts of operands are not distinguished.
 #pragma once
 
@@ -21,7 +21,7 @@
 #include <string_view>
 
 #include "graph/base/time.h"
-#include "graph/cluster.h"
+#include "graph/job/cluster.h"
 #include "replayer/cost/kernel_rules.h"
 
 namespace prism::replayer {

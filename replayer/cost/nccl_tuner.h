@@ -13,7 +13,7 @@
 #include <optional>
 #include <string_view>
 
-#include "graph/op.h"
+#include "graph/program/op.h"
 
 namespace prism::replayer {
 

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/cluster.h"
-#include "graph/op.h"
+#include "graph/job/cluster.h"
+#include "graph/program/op.h"
 
 namespace prism::replayer {
 

@@ -9,7 +9,7 @@
 
 #include "graph/base/glob.h"
 #include "graph/base/lower_case.h"
-#include "graph/limits.h"
+#include "graph/validate/limits.h"
 #include "replayer/cost/measured_kernels.h"
 
 namespace prism::replayer {
@@ -21,8 +21,8 @@ bool IsKernelOf(const graph::Program& program, uint32_t op, const std::set<uint3
   return program.kind[op] == OpKind::kKernel && signatures.contains(program.signature[op]);
 }
 
-// As graph/validate.h requires. Anything longer than a program may take becomes the limit plus one,
-// which CheckDurations refuses.
+// As graph/validate/validate.h requires. Anything longer than a program may take becomes the limit
+// plus one, which CheckDurations refuses.
 DurationNs ScaledNs(DurationNs duration, double factor) {
   constexpr auto kTooLong = static_cast<double>(graph::kMaxProgramNs + 1);
   return std::llround(std::min(kTooLong, factor * static_cast<double>(duration)));
@@ -207,7 +207,7 @@ Status EditBuilder::ChangeKernels(const KernelChange& change) {
   return OkStatus();
 }
 
-Status EditBuilder::ChangePrecision(graph::DataType type) {
+Status EditBuilder::ChangePrecision(DataType type) {
   for (uint32_t role = 0; role < graph_.roles.size(); ++role) {
     const graph::Program& program = graph_.roles[role].program;
     ProgramEdit edit;

@@ -55,7 +55,7 @@ class EditBuilder {
 
   // Sets the data type of the factors of all matrix products. Measured durations change by the same
   // factor as the modelled ones.
-  Status ChangePrecision(graph::DataType type);
+  Status ChangePrecision(DataType type);
 
   // Sets the duration of one op of one rank; overrides any other change of it.
   void SetOp(Rank rank, uint32_t op, DurationNs duration_ns);

@@ -22,7 +22,7 @@ struct Sizes {
   Sizes(const JobSpec& job, const TrainingStyle& training_style)
       : model(job.model),
         style(training_style),
-        element(graph::DataTypeBytes(job.compute_dtype)),
+        element(DataTypeBytes(job.compute_dtype)),
         tp(job.parallel.tp),
         ep(job.parallel.ep),
         etp(job.parallel.etp),

@@ -10,8 +10,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "graph/job.h"
-#include "graph/training_style.h"
+#include "graph/job/job.h"
+#include "graph/job/training_style.h"
 
 namespace prism::replayer {
 

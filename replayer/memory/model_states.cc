@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "graph/base/divide.h"
-#include "graph/flat_buckets.h"
-#include "graph/stage_layers.h"
+#include "graph/job/flat_buckets.h"
+#include "graph/job/stage_layers.h"
 #include "replayer/memory/workload_shards.h"
 
 namespace prism::replayer {
@@ -244,11 +244,11 @@ std::vector<StateTensor> MegatronStates(const std::vector<StageParameters>& chun
       const int64_t grad_shards = scatters ? dp : 1;
       const graph::FlatBuckets flat = BucketsOf(kind, job, style);
       const int64_t elements = flat.elements();
-      values.push_back({"parameters", elements * graph::DataTypeBytes(job.compute_dtype)});
+      values.push_back({"parameters", elements * DataTypeBytes(job.compute_dtype)});
       gradients.push_back(
-          {"gradients", elements / grad_shards * graph::DataTypeBytes(style.gradient_type)});
+          {"gradients", elements / grad_shards * DataTypeBytes(style.gradient_type)});
       if (style.separate_fp32_gradients) {
-        gradients.push_back({"gradients", elements * graph::DataTypeBytes(job.compute_dtype)});
+        gradients.push_back({"gradients", elements * DataTypeBytes(job.compute_dtype)});
       }
       for (const graph::FlatBuckets::Bucket& bucket : flat.buckets()) {
         const int64_t own = bucket.elements() / shards;
@@ -263,7 +263,7 @@ std::vector<StateTensor> MegatronStates(const std::vector<StageParameters>& chun
 // buffer of all parameters at any ZeRO stage; master copy and moments are those of the rank's
 // shard. Without ZeRO DistributedDataParallel also keeps buckets of 16-bit gradients.
 std::vector<StateTensor> NanotronStates(int64_t elements, const JobSpec& job) {
-  const int64_t value_bytes = graph::DataTypeBytes(job.compute_dtype);
+  const int64_t value_bytes = DataTypeBytes(job.compute_dtype);
   const int64_t own = DivideUp<int64_t>(elements, job.zero_stage >= 1 ? job.parallel.dp : 1);
   std::vector<StateTensor> states = {{"parameters", elements * value_bytes},
                                      {"gradients", elements * kMasterBytes},
@@ -297,7 +297,7 @@ std::vector<StateTensor> FsdpStates(const std::vector<StageParameters>& chunks,
   };
   add({"parameters", kMasterBytes});
   if (!HasTorchModules(style)) {
-    add({"parameters", graph::DataTypeBytes(job.compute_dtype)});
+    add({"parameters", DataTypeBytes(job.compute_dtype)});
   }
   add({"gradients", kMasterBytes});
   add({"optimizer", kMomentBytes, true});
@@ -423,14 +423,14 @@ std::vector<std::vector<int64_t>> StepOfStage(const JobSpec& job,
   }
   const std::vector<StageParameters> chunks = ChunksOfStage(job, style, stage);
   const int64_t elements = ElementsOf(chunks, false) + ElementsOf(chunks, true);
-  const int64_t value_bytes = graph::DataTypeBytes(job.compute_dtype);
+  const int64_t value_bytes = DataTypeBytes(job.compute_dtype);
   std::vector<std::vector<int64_t>> turns;
   if (job.parallel.dp > 1) {
     // The bf16 optimizer passes the fp32 sums as one tensor, which is cast whole.
     const int64_t bucket = style.separate_fp32_gradients ? elements : style.bucket_elements;
     turns.push_back({std::min(elements, bucket) * value_bytes});
   }
-  if (style.gradient_type == graph::DataType::kFloat16) {
+  if (style.gradient_type == DataType::kFloat16) {
     const int64_t own = DivideUp<int64_t>(elements, job.zero_stage >= 1 ? job.parallel.dp : 1);
     turns.push_back({own * (job.zero_stage >= 1 ? value_bytes : kMasterBytes), own * kMasterBytes});
   }
@@ -451,7 +451,7 @@ std::vector<int64_t> WholeGradientsOfStage(const JobSpec& job,
       }
       const graph::FlatBuckets flat = BucketsOf(kind, job, style);
       for (const graph::FlatBuckets::Bucket& bucket : flat.buckets()) {
-        whole.push_back(bucket.elements() * graph::DataTypeBytes(style.gradient_type));
+        whole.push_back(bucket.elements() * DataTypeBytes(style.gradient_type));
       }
     }
   }

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "graph/base/status.h"
-#include "graph/job.h"
-#include "graph/training_style.h"
+#include "graph/job/job.h"
+#include "graph/job/training_style.h"
 
 namespace prism::replayer {
 
@@ -63,7 +63,7 @@ bool HasTorchModules(const graph::TrainingStyle& style);
 struct StateTensor {
   std::string memory_class;  // "parameters", "gradients", "optimizer"
   int64_t bytes = 0;
-  bool moment = false;  // of the optimizer: moved if its states are offloaded (graph/offload.h)
+  bool moment = false;  // of the optimizer: moved if its states are offloaded (graph/job/offload.h)
   std::vector<int64_t> beside = {};  // bytes of temporary tensors present while it is created
 };
 

@@ -139,7 +139,7 @@ class NanotronRank {
   // (optim/gradient_accumulator.py), and without ZeRO the 16-bit buckets of
   // DistributedDataParallel, which ends a bucket with the parameter that fills it.
   void AllocateStates(int64_t workspace_bytes) {
-    const int64_t element = graph::DataTypeBytes(job_.compute_dtype);
+    const int64_t element = DataTypeBytes(job_.compute_dtype);
     for (const int64_t elements : elements_) {
       account_.Allocate(elements * element, MemoryUse::kParameters);
     }
@@ -223,7 +223,7 @@ class NanotronRank {
     if (job_.zero_stage == 0 || dp == 1) {
       return;
     }
-    const int64_t own = OwnOf(all_elements_) * graph::DataTypeBytes(job_.compute_dtype);
+    const int64_t own = OwnOf(all_elements_) * DataTypeBytes(job_.compute_dtype);
     std::vector<MemoryAccount::Block> blocks;
     for (int64_t i = 0; i <= dp; ++i) {
       blocks.push_back(account_.Allocate(own, MemoryUse::kTemporaries));

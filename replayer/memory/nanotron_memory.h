@@ -10,8 +10,8 @@
 #include <cstdint>
 
 #include "graph/base/status.h"
-#include "graph/job.h"
-#include "graph/training_style.h"
+#include "graph/job/job.h"
+#include "graph/job/training_style.h"
 #include "replayer/memory/stage_memory.h"
 
 namespace prism::replayer {

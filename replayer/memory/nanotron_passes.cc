@@ -15,7 +15,7 @@ NanotronPasses::NanotronPasses(const graph::JobSpec& job, const Part& part, Memo
       ties_words_(job.model.tied_embeddings),
       account_(account) {
   const graph::ModelSpec& model = job.model;
-  const int64_t element = graph::DataTypeBytes(job.compute_dtype);
+  const int64_t element = DataTypeBytes(job.compute_dtype);
   const int64_t tp = job.parallel.tp;
   const int64_t tokens = job.micro_batch_size * job.seq_len / job.parallel.cp;
   const int64_t head = model.HeadDim();

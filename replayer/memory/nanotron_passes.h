@@ -7,7 +7,7 @@
 #include <deque>
 #include <vector>
 
-#include "graph/job.h"
+#include "graph/job/job.h"
 #include "replayer/memory/memory_account.h"
 
 namespace prism::replayer {

@@ -16,8 +16,8 @@
 #include <set>
 #include <vector>
 
-#include "graph/job.h"
-#include "graph/training_style.h"
+#include "graph/job/job.h"
+#include "graph/job/training_style.h"
 #include "replayer/memory/memory_account.h"
 
 namespace prism::replayer {

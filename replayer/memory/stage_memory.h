@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "graph/base/status.h"
-#include "graph/blas_memory.h"
-#include "graph/cluster.h"
 #include "graph/graph.h"
-#include "graph/job.h"
-#include "graph/offload.h"
-#include "graph/training_style.h"
+#include "graph/job/blas_memory.h"
+#include "graph/job/cluster.h"
+#include "graph/job/job.h"
+#include "graph/job/offload.h"
+#include "graph/job/training_style.h"
 #include "replayer/memory/allocator_config.h"
 #include "replayer/memory/layer_tensors.h"
 

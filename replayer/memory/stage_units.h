@@ -6,9 +6,9 @@
 #include <optional>
 #include <vector>
 
-#include "graph/job.h"
-#include "graph/stage_layers.h"
-#include "graph/training_style.h"
+#include "graph/job/job.h"
+#include "graph/job/stage_layers.h"
+#include "graph/job/training_style.h"
 #include "replayer/memory/layer_tensors.h"
 #include "replayer/memory/sharded_parameters.h"
 

@@ -4,7 +4,7 @@
 #include <tuple>
 #include <utility>
 
-#include "graph/flat_buckets.h"
+#include "graph/job/flat_buckets.h"
 
 namespace prism::replayer {
 namespace {
@@ -59,7 +59,7 @@ int64_t ShardOf(const StageParameters& unit, const JobSpec& job) {
 std::vector<int64_t> WholeBytes(const StageParameters& unit, const JobSpec& job) {
   std::vector<int64_t> bytes;
   for (const StageParameters::Kind& kind : unit.kinds) {
-    bytes.push_back(ShardOf(kind, job) * Replicas(job) * graph::DataTypeBytes(job.compute_dtype));
+    bytes.push_back(ShardOf(kind, job) * Replicas(job) * DataTypeBytes(job.compute_dtype));
   }
   return bytes;
 }
@@ -77,7 +77,7 @@ std::vector<StateTensor> WorkloadShardStates(const JobSpec& job,
   std::vector<StateTensor> states;
   std::vector<StateTensor> gradients;
   OptimizerTensors optimizer;
-  const int64_t value_bytes = graph::DataTypeBytes(job.compute_dtype);
+  const int64_t value_bytes = DataTypeBytes(job.compute_dtype);
   int64_t chunk = stage;
   for (const graph::LayerRange& layers : LayersOfChunks(job, style, stage)) {
     std::map<std::tuple<bool, bool, bool, bool>, int64_t> kinds;

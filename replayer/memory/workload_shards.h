@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "graph/job.h"
-#include "graph/training_style.h"
+#include "graph/job/job.h"
+#include "graph/job/training_style.h"
 #include "replayer/memory/model_states.h"
 #include "replayer/memory/sharded_parameters.h"
 

@@ -22,7 +22,7 @@
 #include <span>
 #include <vector>
 
-#include "graph/op.h"
+#include "graph/program/op.h"
 #include "replayer/cost/nccl_tuner.h"
 
 namespace prism::replayer {

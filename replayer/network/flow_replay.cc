@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "graph/limits.h"
+#include "graph/validate/limits.h"
 #include "replayer/engine.h"
 #include "replayer/network/flow_network.h"
 #include "replayer/network/job_transfers.h"

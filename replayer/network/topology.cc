@@ -8,7 +8,7 @@
 
 #include "graph/base/check.h"
 #include "graph/base/divide.h"
-#include "graph/limits.h"
+#include "graph/validate/limits.h"
 
 namespace prism::replayer {
 

@@ -25,7 +25,7 @@
 #include <vector>
 
 #include "graph/base/status.h"
-#include "graph/cluster.h"
+#include "graph/job/cluster.h"
 #include "replayer/network/max_min.h"
 
 namespace prism::replayer {

@@ -7,7 +7,7 @@
 
 #include "graph/base/csv_field.h"
 #include "graph/describe.h"
-#include "graph/rank_grid.h"
+#include "graph/job/rank_grid.h"
 
 namespace prism::replayer {
 

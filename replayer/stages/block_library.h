@@ -15,9 +15,9 @@
 
 #include "graph/base/intern.h"
 #include "graph/base/status.h"
-#include "graph/cluster.h"
 #include "graph/graph.h"
-#include "graph/job_program.h"
+#include "graph/job/cluster.h"
+#include "graph/program/job_program.h"
 #include "replayer/cost/collective_cost.h"
 #include "replayer/cost/compute_cost.h"
 #include "replayer/stages/block_fold.h"

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "graph/job_program.h"
+#include "graph/program/job_program.h"
 #include "replayer/role_plan.h"
 #include "replayer/stages/stream_set.h"
 

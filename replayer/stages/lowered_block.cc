@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/content_hash.h"
-#include "graph/program_cuts.h"
+#include "graph/program/program_cuts.h"
 
 namespace prism::replayer {
 

@@ -11,7 +11,7 @@
 
 #include "graph/base/status.h"
 #include "graph/base/time.h"
-#include "graph/job_program.h"
+#include "graph/program/job_program.h"
 #include "replayer/role_plan.h"
 #include "replayer/stages/stream_set.h"
 

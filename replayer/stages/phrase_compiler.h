@@ -1,7 +1,8 @@
-// Phrases (graph/phrased_job.h) as a stage runs them: moves of its registers, and in between ops
-// that wait for other stages or for the host. What a phrase does depends on the state left before
-// it (a PhraseContext): collectives that no wait has paid for and streams that have computed.
-// Contexts recur, so each phrase is compiled once per context, however often it is called.
+// Phrases (graph/program/phrased_job.h) as a stage runs them: moves of its registers, and in
+// between ops that wait for other stages or for the host. What a phrase does depends on the state
+// left before it (a PhraseContext): collectives that no wait has paid for and streams that have
+// computed. Contexts recur, so each phrase is compiled once per context, however often it is
+// called.
 #pragma once
 
 #include <array>
@@ -10,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "graph/phrased_job.h"
+#include "graph/program/phrased_job.h"
 #include "replayer/stages/block_library.h"
 #include "replayer/stages/phrase_moves.h"
 #include "replayer/stages/stage_plan.h"

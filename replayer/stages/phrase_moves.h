@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "graph/base/time.h"
-#include "graph/job_program.h"
+#include "graph/program/job_program.h"
 #include "replayer/stages/block_fold.h"
 #include "replayer/stages/stream_set.h"
 

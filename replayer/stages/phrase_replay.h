@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "graph/base/status.h"
-#include "graph/cluster.h"
-#include "graph/phrased_job.h"
+#include "graph/job/cluster.h"
+#include "graph/program/phrased_job.h"
 #include "replayer/stages/block_library.h"
 #include "replayer/stages/stage_replay.h"
 

@@ -38,7 +38,7 @@
 #include <memory>
 #include <vector>
 
-#include "graph/phrased_job.h"
+#include "graph/program/phrased_job.h"
 #include "replayer/stages/phrase_compiler.h"
 #include "replayer/stages/phrase_stretches.h"
 #include "replayer/stages/written_registers.h"

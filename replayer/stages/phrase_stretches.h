@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "graph/phrased_job.h"
+#include "graph/program/phrased_job.h"
 
 namespace prism::replayer {
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "graph/base/status.h"
-#include "graph/cluster.h"
 #include "graph/graph.h"
+#include "graph/job/cluster.h"
 #include "replayer/cost/collective_cost.h"
 #include "replayer/stages/block_fold.h"
 #include "replayer/stages/stage_plan.h"

@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/status.h"
-#include "graph/job_groups.h"
+#include "graph/program/job_groups.h"
 #include "replayer/stages/stage_plan.h"
 
 namespace prism::replayer {

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "graph/base/status.h"
-#include "graph/cluster.h"
-#include "graph/job_program.h"
+#include "graph/job/cluster.h"
+#include "graph/program/job_program.h"
 #include "replayer/replay.h"
 
 namespace prism::replayer {

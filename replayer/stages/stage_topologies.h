@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/job_groups.h"
+#include "graph/program/job_groups.h"
 #include "replayer/cost/collective_cost.h"
 
 namespace prism::replayer {

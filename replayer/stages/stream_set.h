@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "graph/job_program.h"
+#include "graph/program/job_program.h"
 
 namespace prism::replayer {
 

@@ -60,8 +60,8 @@ struct DeviceProfile {
   int32_t reserved;
 };
 
-// How much device memory NCCL takes, read by shim/nccl/ballast.h (formulas: graph/nccl_memory.h).
-// Filled from the cluster preset.
+// How much device memory NCCL takes, read by shim/nccl/ballast.h (formulas:
+// graph/job/nccl_memory.h). Filled from the cluster preset.
 struct NcclProfile {
   int32_t collective_channels;
   int32_t p2p_channels;
@@ -178,7 +178,7 @@ enum class Table : uint8_t {
 };
 
 // Payload of a kContext definition: this header, `name_bytes` of UTF-8, then per tensor one byte
-// data type (graph::DataType), one byte number of dimensions, and that many int64, unaligned.
+// data type (DataType), one byte number of dimensions, and that many int64, unaligned.
 struct ContextHeader {
   uint16_t name_bytes;
   uint16_t tensor_count;
@@ -201,7 +201,7 @@ struct KernelBody {
 struct MatmulBody {
   uint32_t name;  // kKernelName: the library call
   int32_t m, n, k, batch;
-  uint8_t input_dtype;  // graph::DataType
+  uint8_t input_dtype;  // DataType
   uint8_t output_dtype;
   uint8_t transpose_a;
   uint8_t transpose_b;
@@ -222,7 +222,7 @@ struct EventBody {   // kEventRecord, kEventWait, kQueryEvent
 struct CollectiveBody {
   uint32_t comm;
   uint8_t collective;  // graph::CollectiveKind
-  uint8_t dtype;       // graph::DataType
+  uint8_t dtype;       // DataType
   uint8_t reduce;      // graph::ReduceOp
   uint8_t grouped_with_next;
   int32_t root;       // -1 none

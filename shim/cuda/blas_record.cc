@@ -7,8 +7,7 @@
 
 namespace prism::shim {
 
-graph::DataType DataTypeOf(cudaDataType type) {
-  using graph::DataType;
+DataType DataTypeOf(cudaDataType type) {
   switch (type) {
     case CUDA_R_16F:
       return DataType::kFloat16;

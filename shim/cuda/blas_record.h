@@ -7,7 +7,7 @@
 #include <cuda_runtime_api.h>
 #include <library_types.h>
 
-#include "graph/op.h"
+#include "graph/program/op.h"
 
 namespace prism::shim {
 
@@ -30,6 +30,6 @@ void EmitProduct(const Product& product, cudaStream_t stream);
 // Emits kKernel without a grid, as library calls are.
 void EmitLibraryCall(const char* name, cudaStream_t stream);
 
-graph::DataType DataTypeOf(cudaDataType type);
+DataType DataTypeOf(cudaDataType type);
 
 }  // namespace prism::shim

@@ -10,19 +10,19 @@ namespace {
 
 constexpr size_t kDimensions = 4;
 
-graph::DataType DataTypeOf(int32_t type) {
+DataType DataTypeOf(int32_t type) {
   switch (type) {
     case CUDNN_DATA_HALF:
-      return graph::DataType::kFloat16;
+      return DataType::kFloat16;
     case CUDNN_DATA_BFLOAT16:
-      return graph::DataType::kBfloat16;
+      return DataType::kBfloat16;
     case CUDNN_DATA_FLOAT:
-      return graph::DataType::kFloat32;
+      return DataType::kFloat32;
     case CUDNN_DATA_FP8_E4M3:
     case CUDNN_DATA_FP8_E5M2:
-      return graph::DataType::kFloat8;
+      return DataType::kFloat8;
     default:
-      return graph::DataType::kUnknown;
+      return DataType::kUnknown;
   }
 }
 
@@ -33,7 +33,7 @@ DnnTensor TensorOf(const DnnDescriptor& operation, cudnnBackendAttributeName_t n
     return {};
   }
   const auto types = tensors[0]->Elements<int32_t>(CUDNN_ATTR_TENSOR_DATA_TYPE);
-  return {types.empty() ? graph::DataType::kUnknown : DataTypeOf(types[0]),
+  return {types.empty() ? DataType::kUnknown : DataTypeOf(types[0]),
           tensors[0]->Elements<int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS)};
 }
 

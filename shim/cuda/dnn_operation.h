@@ -8,13 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "graph/op.h"
+#include "graph/program/op.h"
 #include "shim/cuda/dnn_descriptor.h"
 
 namespace prism::shim {
 
 struct DnnTensor {
-  graph::DataType dtype = graph::DataType::kUnknown;
+  DataType dtype = DataType::kUnknown;
   std::vector<int64_t> dims;
 };
 

@@ -21,7 +21,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/op.h"
+#include "graph/program/op.h"
 #include "shim/device/driver.h"
 #include "shim/device/hold_logic.h"
 

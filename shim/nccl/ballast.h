@@ -1,12 +1,12 @@
 // Device memory that NCCL takes outside the framework's allocator, at the moment a real NCCL would:
 // the communicator itself at set-up, ring and NVLS buffers at the first collective that uses them,
-// send/recv buffers at the first exchange with a peer. How much: graph/nccl_memory.h.
+// send/recv buffers at the first exchange with a peer. How much: graph/job/nccl_memory.h.
 #pragma once
 
 #include <cstdint>
 #include <set>
 
-#include "graph/nccl_memory.h"
+#include "graph/job/nccl_memory.h"
 
 namespace prism::shim {
 

@@ -36,8 +36,7 @@ cudaStream_t RecordedStream(const NcclOp& op) {
   return op.captured != nullptr ? op.stream : StreamOfCall(op.stream).recorded;
 }
 
-graph::DataType DataTypeOf(Element element) {
-  using graph::DataType;
+DataType DataTypeOf(Element element) {
   constexpr DataType kTypes[kElementCount] = {
       DataType::kInt8,    DataType::kUint8,    DataType::kInt32,   DataType::kInt32,
       DataType::kInt64,   DataType::kInt64,    DataType::kFloat16, DataType::kFloat32,

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "graph/op.h"
+#include "graph/program/op.h"
 #include "shim/nccl/communicator.h"
 #include "shim/nccl/exchange.h"
 #include "shim/nccl/nccl_api.h"

@@ -84,7 +84,7 @@ bool LaunchesNothing(std::string_view name) {
   return names.contains(name);
 }
 
-// graph::DataType of messages.h by libtorch's scalar type.
+// DataType of messages.h by libtorch's scalar type.
 uint8_t DataTypeOf(c10::ScalarType type) {
   switch (type) {
     case c10::ScalarType::Bool:

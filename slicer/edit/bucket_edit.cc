@@ -166,7 +166,7 @@ class RoleBuckets {
       return;
     }
     rewriter->Drop();
-    const int64_t unit = std::max<int64_t>(graph::DataTypeBytes(shape.dtype), 1);
+    const int64_t unit = std::max<int64_t>(DataTypeBytes(shape.dtype), 1);
     int64_t left = all;
     for (int64_t part = 0; part < parts; ++part) {
       shape.bytes = part + 1 == parts ? left : all / parts / unit * unit;
@@ -179,7 +179,7 @@ class RoleBuckets {
   }
 
   [[nodiscard]] int64_t Parts(int64_t bytes, const CollectiveShape& shape) const {
-    const int64_t unit = std::max<int64_t>(graph::DataTypeBytes(shape.dtype), 1);
+    const int64_t unit = std::max<int64_t>(DataTypeBytes(shape.dtype), 1);
     int64_t parts = 1;
     if (edit_.split > 0) {
       parts = edit_.split;

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "graph/base/status.h"
-#include "graph/job_program.h"
-#include "graph/offload.h"
+#include "graph/job/offload.h"
+#include "graph/program/job_program.h"
 
 namespace prism::slicer {
 

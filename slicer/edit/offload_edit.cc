@@ -1,7 +1,7 @@
 // OffloadOptimizer and OffloadActivations (slicer/edit/edit_steps.h): which pieces of a role's
 // program live in host memory, and how much device memory that frees. When pieces move is
-// graph/offload.h's rule, the copies themselves are slicer/edit/offload_parts.h's, both shared with
-// synthesised jobs. Two offload edits of one role share its pair of copy streams, because they
+// graph/job/offload.h's rule, the copies themselves are slicer/edit/offload_parts.h's, both shared
+// with synthesised jobs. Two offload edits of one role share its pair of copy streams, because they
 // share the link.
 #include <algorithm>
 #include <string>

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/offload.h"
+#include "graph/job/offload.h"
 #include "slicer/edit/optimizer_calls.h"
 #include "slicer/edit/program_passes.h"
 

@@ -113,7 +113,7 @@ class CallFinder {
     for (uint32_t kernel = op; kernel < end; ++kernel) {
       blocks += Signature(kernel).grid[0];
     }
-    return {{.dtype = graph::DataType::kFloat32, .dims = {blocks * kChunkElements}}};
+    return {{.dtype = DataType::kFloat32, .dims = {blocks * kChunkElements}}};
   }
 
   uint32_t AddFused(uint32_t op, const FusedUpdate& update) {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "graph/job_program.h"
+#include "graph/program/job_program.h"
 
 namespace prism::slicer {
 

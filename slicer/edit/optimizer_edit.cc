@@ -90,8 +90,7 @@ class CallWriter {
     stream_ = old_.stream[call.begin];
     flags_ = Launched(call.begin);
     later_flags_ = Launched(call.end - 1);
-    const graph::DataType type =
-        call.tensors.empty() ? graph::DataType::kFloat32 : call.tensors.front().dtype;
+    const DataType type = call.tensors.empty() ? DataType::kFloat32 : call.tensors.front().dtype;
     bool first = true;
     for (const UpdatePass& pass : rule_.passes) {
       if (pass.op == nullptr) {
@@ -107,7 +106,7 @@ class CallWriter {
 
  private:
   // As many launches as the call had, each with its part of the elements.
-  void WritePass(const UpdatePass& pass, const OptimizerCall& call, graph::DataType type) {
+  void WritePass(const UpdatePass& pass, const OptimizerCall& call, DataType type) {
     const auto elements = static_cast<double>(call.Elements());
     for (const double share : call.shares) {
       graph::KernelSignature signature = Named(pass.op);
@@ -134,7 +133,7 @@ class CallWriter {
   }
 
   void Product(int64_t m, int64_t n, int64_t k) {
-    constexpr graph::DataType kType = graph::DataType::kBfloat16;
+    constexpr DataType kType = DataType::kBfloat16;
     graph::KernelSignature signature = Named("aten::mm");
     signature.name = StringId(InternValue(graph_->strings, std::string("cublasGemmEx")));
     signature.matmul = {.m = m, .n = n, .k = k, .batch = 1, .input = kType, .output = kType};
@@ -188,7 +187,7 @@ Replaced ReplaceInRole(const OptimizerRule& rule, graph::Role* role, graph::Grap
     replaced.states_before += call.StateBytes();
     for (const TensorShape& tensor : call.tensors) {
       replaced.matrices = replaced.matrices || IsMatrix(tensor);
-      replaced.states_after += StateElements(rule, tensor) * graph::DataTypeBytes(tensor.dtype);
+      replaced.states_after += StateElements(rule, tensor) * DataTypeBytes(tensor.dtype);
     }
     if (call.name == rule.name) {
       continue;

@@ -10,7 +10,7 @@
 //
 // The result is a graph as if recorded, except for what EditedGraph::assumptions lists. It is not
 // validated here: an edit that makes ranks contradict each other or wait in a circle yields a graph
-// that graph/validate.h refuses.
+// that graph/validate/validate.h refuses.
 #pragma once
 
 #include <cstdint>

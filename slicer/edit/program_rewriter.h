@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "graph/op.h"
+#include "graph/program/op.h"
 
 namespace prism::slicer {
 

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "graph/valid_graph.h"
+#include "graph/validate/valid_graph.h"
 
 namespace prism::slicer {
 namespace {

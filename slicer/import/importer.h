@@ -1,7 +1,8 @@
 // Replay formats of other tools → graphs. One folder per format; each reads files that a user
 // named, as a stream where the format allows, and returns a graph that validates
-// (graph/validate.h), or kBadFile with what is wrong, where (file:line or byte) and what to do.
-// What a format leaves open is counted in the notes and listed among the graph's assumptions.
+// (graph/validate/validate.h), or kBadFile with what is wrong, where (file:line or byte) and what
+// to do. What a format leaves open is counted in the notes and listed among the graph's
+// assumptions.
 #pragma once
 
 #include <cstdint>

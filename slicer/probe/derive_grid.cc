@@ -13,7 +13,7 @@
 
 #include <fmt/format.h>
 
-#include "graph/rank_grid.h"
+#include "graph/job/rank_grid.h"
 
 namespace prism::slicer {
 namespace {

@@ -3,7 +3,7 @@
 // A group of n ranks with stride s says that the grid has borders at s and at s * n; nested ones
 // say more. All borders together, in order, each a divisor of the next, are the axes. Groups that
 // fit no grid of N ranks by themselves (first and last stage of a pipeline) are ignored here; they
-// only have to be products of coordinates afterwards (graph/rank_grid.h).
+// only have to be products of coordinates afterwards (graph/job/rank_grid.h).
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 #include "graph/base/status.h"
 #include "graph/fragment.h"
-#include "graph/job.h"
+#include "graph/job/job.h"
 
 namespace prism::slicer {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "graph/fragment.h"
-#include "graph/rank_grid.h"
+#include "graph/job/rank_grid.h"
 
 namespace prism::slicer {
 

@@ -10,7 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "graph/base/rng.h"
-#include "graph/rank_grid.h"
+#include "graph/job/rank_grid.h"
 #include "slicer/probe/derive_grid.h"
 #include "slicer/probe/exchange_classes.h"
 #include "slicer/stitch/recorded_role.h"

@@ -21,7 +21,7 @@
 #include "graph/base/ids.h"
 #include "graph/base/status.h"
 #include "graph/fragment.h"
-#include "graph/job.h"
+#include "graph/job/job.h"
 #include "slicer/plan.h"
 
 namespace prism::slicer {

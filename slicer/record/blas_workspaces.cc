@@ -6,7 +6,7 @@
 #include <string_view>
 #include <tuple>
 
-#include "graph/blas_memory.h"
+#include "graph/job/blas_memory.h"
 
 namespace prism::slicer {
 namespace {

@@ -49,10 +49,10 @@ bool ParseTensor(PayloadReader* reader, graph::TensorShape* shape) {
   uint8_t dtype = 0;
   uint8_t dimensions = 0;
   if (!reader->Read(&dtype) || !reader->Read(&dimensions) ||
-      dtype > static_cast<uint8_t>(graph::DataType::kFloat64)) {
+      dtype > static_cast<uint8_t>(DataType::kFloat64)) {
     return false;
   }
-  shape->dtype = static_cast<graph::DataType>(dtype);
+  shape->dtype = static_cast<DataType>(dtype);
   shape->dims.resize(dimensions);
   for (int64_t& dim : shape->dims) {
     if (!reader->Read(&dim)) {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "graph/base/status.h"
-#include "graph/signature.h"
+#include "graph/program/signature.h"
 #include "shim/channel/messages.h"
 
 namespace prism::slicer {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "graph/fragment.h"
-#include "graph/op.h"
+#include "graph/program/op.h"
 #include "shim/channel/messages.h"
 
 namespace prism::slicer {

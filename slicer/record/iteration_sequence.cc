@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "graph/collective_kinds.h"
+#include "graph/program/collective_kinds.h"
 #include "slicer/record/iteration_rule.h"
 
 namespace prism::slicer {

@@ -1,6 +1,7 @@
 // Waits for communication of an earlier iteration. An op's dependencies lie within its iteration
-// (graph/op.h), so the replay treats such communication as complete. What the host waits for only
-// to read a time (cudaEventElapsedTime follows) is not such a wait; the recorder leaves it out.
+// (graph/program/op.h), so the replay treats such communication as complete. What the host waits
+// for only to read a time (cudaEventElapsedTime follows) is not such a wait; the recorder leaves it
+// out.
 #pragma once
 
 #include <cstdint>

@@ -28,7 +28,7 @@ Status Damaged(const std::string& what) {
 }
 
 bool IsDataType(uint8_t value) {
-  return value <= static_cast<uint8_t>(graph::DataType::kFloat64);
+  return value <= static_cast<uint8_t>(DataType::kFloat64);
 }
 
 // Fragments list members in ascending order, and a root counts in that order.
@@ -217,8 +217,8 @@ Status OpStream::PushKernel(const Record& record) {
                     .n = body.n,
                     .k = body.k,
                     .batch = body.batch,
-                    .input = static_cast<graph::DataType>(body.input_dtype),
-                    .output = static_cast<graph::DataType>(body.output_dtype),
+                    .input = static_cast<DataType>(body.input_dtype),
+                    .output = static_cast<DataType>(body.output_dtype),
                     .transpose_a = body.transpose_a != 0,
                     .transpose_b = body.transpose_b != 0};
     key = {body.name, record.context};
@@ -306,7 +306,7 @@ Status OpStream::PushCollective(const Record& record) {
   }
   late_waits_.Transfer(record.stream);
   const graph::CollectiveShape shape = {.kind = static_cast<graph::CollectiveKind>(body.collective),
-                                        .dtype = static_cast<graph::DataType>(body.dtype),
+                                        .dtype = static_cast<DataType>(body.dtype),
                                         .reduce = static_cast<graph::ReduceOp>(body.reduce),
                                         .root = RootAmongAscending(comm, body.root),
                                         .bytes = body.bytes};

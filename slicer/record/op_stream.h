@@ -24,8 +24,8 @@
 
 #include "graph/base/ids.h"
 #include "graph/base/status.h"
-#include "graph/op.h"
-#include "graph/signature.h"
+#include "graph/program/op.h"
+#include "graph/program/signature.h"
 #include "shim/channel/messages.h"
 #include "slicer/record/definitions.h"
 #include "slicer/record/iteration_rule.h"

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "graph/base/ids.h"
-#include "graph/op.h"
-#include "graph/signature.h"
+#include "graph/program/op.h"
+#include "graph/program/signature.h"
 
 namespace prism::slicer {
 

@@ -7,7 +7,7 @@
 
 #include "graph/base/hash.h"
 #include "graph/base/units.h"
-#include "graph/op.h"
+#include "graph/program/op.h"
 
 namespace prism::slicer {
 namespace {

@@ -9,7 +9,7 @@
 #include "graph/base/status.h"
 #include "graph/fragment.h"
 #include "graph/graph.h"
-#include "graph/rank_grid.h"
+#include "graph/job/rank_grid.h"
 #include "slicer/stitch/table_merger.h"
 
 namespace prism::slicer {

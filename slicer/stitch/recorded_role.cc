@@ -4,7 +4,7 @@
 
 #include "graph/base/hash.h"
 #include "graph/describe.h"
-#include "graph/program_diff.h"
+#include "graph/diff/program_diff.h"
 
 namespace prism::slicer {
 namespace {

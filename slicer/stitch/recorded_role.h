@@ -6,7 +6,7 @@
 
 #include "graph/base/status.h"
 #include "graph/fragment.h"
-#include "graph/rank_grid.h"
+#include "graph/job/rank_grid.h"
 #include "slicer/stitch/rank_tables.h"
 
 namespace prism::slicer {

@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 
-#include "graph/expert_capacity.h"
-#include "graph/rank_grid.h"
+#include "graph/job/expert_capacity.h"
+#include "graph/job/rank_grid.h"
 #include "slicer/stitch/early_mismatch.h"
 #include "slicer/stitch/odd_groups.h"
 #include "slicer/stitch/rank_tables.h"

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "graph/base/status.h"
-#include "graph/cluster.h"
 #include "graph/fragment.h"
 #include "graph/graph.h"
+#include "graph/job/cluster.h"
 #include "slicer/plan.h"
 
 namespace prism::slicer {

@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "graph/job_program.h"
+#include "graph/program/job_program.h"
 
 namespace prism::slicer {
 
@@ -35,11 +35,11 @@ struct BlockParameter {
 struct GradientReady {
   uint32_t op = 0;
   uint32_t parameter = 0;
-  bool may_cut = false;  // the program may be cut there (graph/program_cuts.h)
+  bool may_cut = false;  // the program may be cut there (graph/program/program_cuts.h)
 };
 
 struct Block {
-  graph::Program program;            // as graph/job_program.h reads it
+  graph::Program program;            // as graph/program/job_program.h reads it
   std::vector<GradientReady> ready;  // by op, ascending; backward blocks only
 };
 

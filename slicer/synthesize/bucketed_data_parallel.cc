@@ -372,13 +372,13 @@ class BucketedDataParallel : public DataParallel {
     }
     BlockWriter scale(&Tables());
     const graph::TensorShape gradients = Tensor(rank_.gradient, {bucket.elements});
-    scale.Pointwise("aten::mul", {Tensor(graph::DataType::kFloat64, {}), gradients, gradients});
+    scale.Pointwise("aten::mul", {Tensor(DataType::kFloat64, {}), gradients, gradients});
     ops->Append(scale.Finish().program);
     if (buffer.group_size == 1) {
       return;
     }
     const bool apart = rank_.style.separate_fp32_gradients;
-    const graph::DataType type = apart ? rank_.dtype : rank_.gradient;
+    const DataType type = apart ? rank_.dtype : rank_.gradient;
     const graph::CollectiveShape shape = Shards(buffer) && !apart
                                              ? ReduceScatterOf(type, bucket.elements)
                                              : AllReduceOf(type, bucket.elements);
@@ -440,8 +440,7 @@ class BucketedDataParallel : public DataParallel {
   void StartGathers(bool backwards) {
     OpList ops;
     const auto start = [&](const GradBuffer& buffer, const GradBucket& bucket) {
-      const graph::DataType type =
-          rank_.style.fp8_param_gather ? graph::DataType::kFloat8 : rank_.dtype;
+      const DataType type = rank_.style.fp8_param_gather ? DataType::kFloat8 : rank_.dtype;
       ops.Start(buffer.axis, AllGatherOf(type, bucket.elements), bucket.gather);
     };
     for (const ChunkGradients& chunk : chunks_) {

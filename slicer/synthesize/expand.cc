@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/intern.h"
-#include "graph/job_groups.h"
+#include "graph/program/job_groups.h"
 #include "slicer/stitch/table_merger.h"
 
 namespace prism::slicer {

@@ -4,9 +4,9 @@
 #pragma once
 
 #include "graph/base/status.h"
-#include "graph/cluster.h"
 #include "graph/graph.h"
-#include "graph/job_program.h"
+#include "graph/job/cluster.h"
+#include "graph/program/job_program.h"
 
 namespace prism::slicer {
 

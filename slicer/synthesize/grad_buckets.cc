@@ -5,8 +5,8 @@
 #include <tuple>
 #include <utility>
 
-#include "graph/flat_buckets.h"
-#include "graph/job_groups.h"
+#include "graph/job/flat_buckets.h"
+#include "graph/program/job_groups.h"
 
 namespace prism::slicer {
 namespace {

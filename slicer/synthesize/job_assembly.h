@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "graph/base/content_hash.h"
-#include "graph/job_program.h"
+#include "graph/program/job_program.h"
 #include "slicer/synthesize/block.h"
 #include "slicer/synthesize/op_list.h"
 
@@ -76,8 +76,8 @@ class JobAssembly {
   std::vector<uint32_t> waits_;  // by slot: blocks, or kNoBlock
 };
 
-// Slots for events of stages that outlive their block (graph/job_program.h), by their purpose: the
-// same slot whenever the purpose recurs.
+// Slots for events of stages that outlive their block (graph/program/job_program.h), by their
+// purpose: the same slot whenever the purpose recurs.
 class EventSlots {
  public:
   enum class Use : uint8_t { kReduction, kGather, kCopiedOut };

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "graph/stage_layers.h"
+#include "graph/job/stage_layers.h"
 
 namespace prism::slicer {
 namespace {

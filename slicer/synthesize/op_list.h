@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "graph/base/time.h"
-#include "graph/job_program.h"
+#include "graph/program/job_program.h"
 #include "slicer/synthesize/block.h"
 
 namespace prism::slicer {
@@ -37,7 +37,7 @@ class OpList {
 
   // Copies ops of `block`, up to `end` and from `begin` or from where the last call stopped: what
   // is written between two calls goes in between. Must be the same block until it is complete;
-  // cutting it at `begin` must be possible (graph/program_cuts.h).
+  // cutting it at `begin` must be possible (graph/program/program_cuts.h).
   void Copy(const graph::Program& block, uint32_t begin, uint32_t end);
 
   [[nodiscard]] bool empty() const { return rows_.empty(); }

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "graph/base/status.h"
-#include "graph/job.h"
-#include "graph/training_style.h"
+#include "graph/job/job.h"
+#include "graph/job/training_style.h"
 
 namespace prism::slicer {
 
@@ -81,7 +81,7 @@ std::vector<StageStep> StageSteps(const graph::JobSpec& job,
 // Micro-batches by which a round of the steady part advances a stage.
 int64_t MicrobatchesOfRound(const graph::ParallelSizes& parallel);
 
-// The phrases of all stages (graph/phrased_job.h): a pass with the messages around it. Of
+// The phrases of all stages (graph/program/phrased_job.h): a pass with the messages around it. Of
 // micro-batches only the first and the last are distinguished (0, the last, and 1 for all others),
 // so that there are few distinct phrases.
 struct JobSchedule {

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "graph/job_groups.h"
+#include "graph/program/job_groups.h"
 #include "slicer/synthesize/stage_synthesis.h"
 
 namespace prism::slicer {

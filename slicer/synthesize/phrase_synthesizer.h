@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "graph/base/status.h"
-#include "graph/phrased_job.h"
+#include "graph/program/phrased_job.h"
 #include "slicer/synthesize/job_assembly.h"
 #include "slicer/synthesize/model_chunks.h"
 #include "slicer/synthesize/pass_schedule.h"

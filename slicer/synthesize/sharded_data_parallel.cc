@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "graph/base/divide.h"
-#include "graph/job_groups.h"
+#include "graph/program/job_groups.h"
 #include "slicer/synthesize/data_parallel.h"
 
 namespace prism::slicer {
@@ -256,8 +256,7 @@ class ShardedDataParallel : public DataParallel {
       if (held_.copied_out) {
         ops.WaitSlot(stream, copied_out_);
       }
-      const graph::DataType type =
-          rank_.style.fp8_param_gather ? graph::DataType::kFloat8 : rank_.dtype;
+      const DataType type = rank_.style.fp8_param_gather ? DataType::kFloat8 : rank_.dtype;
       ops.Collective(stream, shard.axis, AllGatherOf(type, shard.elements));
       ops.Record(stream, gathered++);
     }

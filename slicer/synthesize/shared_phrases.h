@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "graph/base/content_hash.h"
-#include "graph/phrased_job.h"
+#include "graph/program/phrased_job.h"
 #include "slicer/synthesize/data_parallel.h"
 #include "slicer/synthesize/grad_buckets.h"
 #include "slicer/synthesize/job_assembly.h"

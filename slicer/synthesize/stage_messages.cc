@@ -9,7 +9,7 @@ namespace {
 using graph::GroupAxis;
 
 int64_t MessageBytes(const RankShape& rank) {
-  int64_t bytes = rank.shard * rank.batch * rank.hidden * graph::DataTypeBytes(rank.dtype);
+  int64_t bytes = rank.shard * rank.batch * rank.hidden * DataTypeBytes(rank.dtype);
   if (rank.style.scatter_gather_p2p && !rank.sequence_parallel) {
     bytes /= rank.job.parallel.tp;
   }

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "graph/phrased_job.h"
+#include "graph/program/phrased_job.h"
 #include "slicer/synthesize/blocks/rank_shape.h"
 #include "slicer/synthesize/data_parallel.h"
 #include "slicer/synthesize/job_assembly.h"

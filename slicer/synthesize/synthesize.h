@@ -11,8 +11,8 @@
 #include <cstdint>
 
 #include "graph/base/status.h"
-#include "graph/job_program.h"
-#include "graph/phrased_job.h"
+#include "graph/program/job_program.h"
+#include "graph/program/phrased_job.h"
 
 namespace prism::slicer {
 

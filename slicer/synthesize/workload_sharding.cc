@@ -5,8 +5,8 @@
 #include <tuple>
 #include <utility>
 
-#include "graph/flat_buckets.h"
-#include "graph/job_groups.h"
+#include "graph/job/flat_buckets.h"
+#include "graph/program/job_groups.h"
 #include "slicer/synthesize/data_parallel.h"
 
 namespace prism::slicer {
@@ -216,7 +216,7 @@ class WorkloadSharding : public DataParallel {
     BlockWriter copies(&Tables());
     for (const auto& [kind, elements] : unit) {
       if (unit.size() == 1) {
-        copies.Copy(ranks_ * elements * graph::DataTypeBytes(rank_.dtype), 0);
+        copies.Copy(ranks_ * elements * DataTypeBytes(rank_.dtype), 0);
         continue;
       }
       const graph::TensorShape piece = Tensor(rank_.dtype, {ranks_, elements});
@@ -231,7 +231,7 @@ class WorkloadSharding : public DataParallel {
     BlockWriter scale(&Tables());
     for (const auto& [kind, elements] : unit) {
       const graph::TensorShape piece = Tensor(rank_.gradient, {ranks_, elements});
-      Strided("aten::mul", {Tensor(graph::DataType::kFloat64, {}), piece, piece},
+      Strided("aten::mul", {Tensor(DataType::kFloat64, {}), piece, piece},
               {elements, SizeOf(unit), rank_.gradient}, &scale);
     }
     ops.Append(scale.Finish().program);
@@ -259,7 +259,7 @@ class WorkloadSharding : public DataParallel {
   struct Columns {
     int64_t count = 0;
     int64_t row = 0;  // elements
-    graph::DataType dtype = graph::DataType::kFloat32;
+    DataType dtype = DataType::kFloat32;
   };
 
   // An elementwise kernel over some of the columns. If it cannot be indexed with 32 bits it is
@@ -274,7 +274,7 @@ class WorkloadSharding : public DataParallel {
 
   static int64_t Parts(int64_t rows, const Columns& columns) {
     const int64_t elements = (rows - 1) * columns.row + columns.count;
-    if (elements * graph::DataTypeBytes(columns.dtype) <= std::numeric_limits<int32_t>::max()) {
+    if (elements * DataTypeBytes(columns.dtype) <= std::numeric_limits<int32_t>::max()) {
       return 1;
     }
     if ((rows - 1) * columns.row >= columns.count - 1) {

@@ -134,8 +134,8 @@ void GraphAssembly::AddRank(Rank rank, LoweredRank lowered) {
   entry.peers = std::move(lowered.peers);
 }
 
-// Communicators in one slot of a role must not overlap (graph/validate_matching.cc): each gets the
-// first family that has none of its members yet.
+// Communicators in one slot of a role must not overlap (graph/validate/validate_matching.cc): each
+// gets the first family that has none of its members yet.
 std::vector<uint32_t> GraphAssembly::NumberFamilies() const {
   std::vector<uint32_t> family_of(members_.size());
   std::vector<std::vector<bool>> taken;  // by family, by rank

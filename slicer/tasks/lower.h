@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "graph/base/status.h"
-#include "graph/op.h"
+#include "graph/program/op.h"
 #include "slicer/tasks/task_graph.h"
 
 namespace prism::slicer {

@@ -1,5 +1,5 @@
 // What one rank does as tasks and what each waits for: the common ground of replay formats. GOAL,
-// Chakra and workload files are graphs of tasks; a program (graph/op.h) is a list of ops on
+// Chakra and workload files are graphs of tasks; a program (graph/program/op.h) is a list of ops on
 // streams. slicer/tasks/lower.h converts tasks to a program, slicer/tasks/raise.h converts back.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 #include "graph/base/ids.h"
 #include "graph/base/status.h"
-#include "graph/op.h"
+#include "graph/program/op.h"
 
 namespace prism::slicer {
 

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "graph/job_groups.h"
+#include "graph/program/job_groups.h"
 #include "slicer/workloads/kernel_time.h"
 #include "slicer/workloads/pipeline.h"
 
@@ -13,7 +13,6 @@ namespace {
 
 using graph::CollectiveKind;
 using graph::CollectiveShape;
-using graph::DataType;
 using graph::GroupAxis;
 using graph::MatmulShape;
 using graph::ReduceOp;

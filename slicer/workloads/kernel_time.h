@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "graph/base/time.h"
-#include "graph/signature.h"
+#include "graph/program/signature.h"
 
 namespace prism::slicer {
 

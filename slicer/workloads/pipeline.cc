@@ -1,6 +1,6 @@
 #include "slicer/workloads/pipeline.h"
 
-#include "graph/job_groups.h"
+#include "graph/program/job_groups.h"
 #include "slicer/plan.h"
 #include "slicer/stitch/stitch.h"
 

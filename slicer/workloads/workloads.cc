@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "graph/rank_grid.h"
+#include "graph/job/rank_grid.h"
 #include "slicer/plan.h"
 #include "slicer/stitch/stitch.h"
 #include "slicer/workloads/gpt3.h"
@@ -18,7 +18,6 @@ namespace prism::slicer {
 namespace {
 
 using graph::CollectiveKind;
-using graph::DataType;
 using graph::RankGrid;
 using graph::ReduceOp;
 

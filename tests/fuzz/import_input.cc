@@ -2,7 +2,7 @@
 
 #include "graph/base/check.h"
 #include "graph/file.h"
-#include "graph/validate.h"
+#include "graph/validate/validate.h"
 #include "slicer/import/astra/network_file.h"
 #include "slicer/import/astra/simai_topology.h"
 #include "slicer/import/astra/workload_import.h"

@@ -1,8 +1,8 @@
-#include "graph/diff.h"
+#include "graph/diff/diff.h"
 
 #include <gtest/gtest.h>
 
-#include "graph/program_diff.h"
+#include "graph/diff/program_diff.h"
 #include "tests/support/changed_jobs.h"
 #include "tests/support/planted_graph.h"
 

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include "graph/validate.h"
+#include "graph/validate/validate.h"
 
 namespace prism::testing {
 namespace {

@@ -1,9 +1,9 @@
-#include "graph/validate.h"
+#include "graph/validate/validate.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "graph/limits.h"
+#include "graph/validate/limits.h"
 #include "tests/support/planted_graph.h"
 #include "tests/support/random_graph.h"
 

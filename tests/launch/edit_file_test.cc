@@ -148,7 +148,7 @@ TEST_F(EditFiles, other_precision_and_other_gpu_compose) {
   for (const replayer::OpDuration& op : file->edit.programs.front().durations) {
     graph::KernelSignature signature = SignatureOf(op.op);
     EXPECT_GT(signature.matmul.m, 0);
-    signature.matmul.input = graph::DataType::kFloat8;
+    signature.matmul.input = DataType::kFloat8;
     EXPECT_NEAR(static_cast<double>(op.duration_ns),
                 static_cast<double>(cost.Kernel(graph_, signature).duration_ns), 1);
     ++products;

@@ -29,7 +29,7 @@ graph::Graph JobOf(const std::vector<std::vector<testing::TinyOp>>& ranks) {
   for (graph::Role& role : graph.roles) {
     for (graph::CollectiveShape& shape : role.program.collectives) {
       shape = {.kind = graph::CollectiveKind::kAllReduce,
-               .dtype = graph::DataType::kFloat32,
+               .dtype = DataType::kFloat32,
                .reduce = graph::ReduceOp::kSum,
                .root = -1,
                .bytes = 4096};

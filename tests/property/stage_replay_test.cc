@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include "graph/validate.h"
+#include "graph/validate/validate.h"
 #include "replayer/stages/phrase_compiler.h"
 #include "replayer/stages/phrase_replay.h"
 #include "slicer/edit/job_offload.h"

@@ -224,7 +224,7 @@ TEST(CollectiveCost, chains_and_exchanges_of_more_ranks_take_longer) {
   cluster.gpus_per_node = 8;
   const CollectiveCost cost(cluster);
   const auto seconds = [&](CollectiveKind kind, int32_t nodes, int64_t bytes) {
-    return cost.Collective({kind, graph::DataType::kFloat32, graph::ReduceOp::kNone, -1, bytes},
+    return cost.Collective({kind, DataType::kFloat32, graph::ReduceOp::kNone, -1, bytes},
                            {8 * nodes, nodes, 8, 1});
   };
   for (const CollectiveKind kind :

@@ -17,7 +17,6 @@ namespace prism::replayer {
 namespace {
 
 using graph::CollectiveKind;
-using graph::DataType;
 
 constexpr DurationNs kGap = 700;  // gpu.kernel_gap_ns of TestCluster; so is the floor
 
@@ -430,7 +429,7 @@ TEST(CollectiveCost, transfers_of_a_group_share_the_link) {
     const Reach reach = peer == 0 ? Reach::kSelf : peer < 8 ? Reach::kNode : Reach::kNetwork;
     even.push_back({1'000'000, true, reach});
   }
-  const graph::CollectiveShape shape = {CollectiveKind::kAllToAll, graph::DataType::kInt8,
+  const graph::CollectiveShape shape = {CollectiveKind::kAllToAll, DataType::kInt8,
                                         graph::ReduceOp::kNone, -1, 16'000'000};
   EXPECT_EQ(cost.PeerTransfers(even).back(), cost.Collective(shape, {16, 2, 8, 1}));
 }

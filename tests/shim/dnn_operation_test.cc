@@ -82,7 +82,7 @@ TEST(DnnOperation, two_products_are_forward) {
   EXPECT_EQ(found->inputs[0].dims, kQuery);
   EXPECT_EQ(found->inputs[1].dims, kKey);
   EXPECT_EQ(found->inputs[2].dims, kKey);
-  EXPECT_EQ(found->inputs[0].dtype, graph::DataType::kBfloat16);
+  EXPECT_EQ(found->inputs[0].dtype, DataType::kBfloat16);
 }
 
 TEST(DnnOperation, five_products_are_backward_with_the_gradient_first) {

@@ -13,7 +13,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "graph/op.h"
+#include "graph/program/op.h"
 #include "shim/channel/channel.h"
 #include "shim/nccl/exchange_arena.h"
 #include "tests/support/channel_drain.h"
@@ -113,18 +113,16 @@ class Transcript {
 
   void AddCollective(const channel::CollectiveBody& body) {
     Line(graph::CollectiveKindName(static_cast<graph::CollectiveKind>(body.collective)), " ",
-         body.comm, "/", body.sequence, " ",
-         graph::DataTypeName(static_cast<graph::DataType>(body.dtype)), " reduce ",
-         static_cast<int>(body.reduce), " root ", body.root, ", ", body.bytes, " bytes",
+         body.comm, "/", body.sequence, " ", DataTypeName(static_cast<DataType>(body.dtype)),
+         " reduce ", static_cast<int>(body.reduce), " root ", body.root, ", ", body.bytes, " bytes",
          body.grouped_with_next != 0 ? " +" : "");
   }
 
   void AddProduct(const channel::MatmulBody& body) {
     Line(Name(channel::Table::kKernelName, body.name), " ", body.m, "x", body.n, "x", body.k,
-         " batch ", body.batch, " ",
-         graph::DataTypeName(static_cast<graph::DataType>(body.input_dtype)), " to ",
-         graph::DataTypeName(static_cast<graph::DataType>(body.output_dtype)),
-         body.transpose_a != 0 ? " A'" : "", body.transpose_b != 0 ? " B'" : "");
+         " batch ", body.batch, " ", DataTypeName(static_cast<DataType>(body.input_dtype)), " to ",
+         DataTypeName(static_cast<DataType>(body.output_dtype)), body.transpose_a != 0 ? " A'" : "",
+         body.transpose_b != 0 ? " B'" : "");
   }
 
   void AddOutside(const channel::OutsideBody& body) {

@@ -131,7 +131,7 @@ TEST(Observer, records_a_training_program) {
   ASSERT_NE(product, fragment->signatures.end());
   ASSERT_EQ(product->inputs.size(), 2U);
   EXPECT_THAT(product->inputs[0].dims, ElementsAre(16, 64));
-  EXPECT_EQ(product->inputs[0].dtype, graph::DataType::kBfloat16);
+  EXPECT_EQ(product->inputs[0].dtype, DataType::kBfloat16);
   EXPECT_EQ(product->matmul.m * product->matmul.n * product->matmul.k, 16 * 64 * 32);
 
   const graph::Program& program = fragment->program;

@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "graph/base/rng.h"
-#include "graph/diff.h"
+#include "graph/diff/diff.h"
 #include "slicer/stitch/stitch.h"
 #include "slicer/synthesize/expand.h"
 #include "slicer/synthesize/synthesize.h"

@@ -6,8 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "graph/diff.h"
-#include "graph/validate.h"
+#include "graph/diff/diff.h"
+#include "graph/validate/validate.h"
 #include "slicer/stitch/stitch.h"
 #include "tests/sim/recorded_ranks.h"
 

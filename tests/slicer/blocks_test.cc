@@ -17,7 +17,6 @@ namespace {
 using graph::AttentionKind;
 using graph::BlockKind;
 using graph::CollectiveKind;
-using graph::DataType;
 using graph::GroupAxis;
 using graph::JobSpec;
 using graph::OpKind;

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "graph/validate.h"
+#include "graph/validate/validate.h"
 #include "slicer/import/goal/goal_import.h"
 #include "slicer/import/goal/goal_text.h"
 #include "tests/support/test_parameters.h"

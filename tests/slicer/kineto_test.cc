@@ -140,9 +140,8 @@ TEST(KinetoImport, collectives_are_as_the_profile_notes_them) {
   const Result<ImportResult> result = Import({SmallStep(0, 2, kNoted).Json()}, 64);
   ASSERT_TRUE(result.ok()) << result.status().message();
   const graph::Program& program = result->graph.roles.front().program;
-  const graph::CollectiveShape expected = {graph::CollectiveKind::kAllReduce,
-                                           graph::DataType::kBfloat16, graph::ReduceOp::kSum, -1,
-                                           2048};
+  const graph::CollectiveShape expected = {graph::CollectiveKind::kAllReduce, DataType::kBfloat16,
+                                           graph::ReduceOp::kSum, -1, 2048};
   EXPECT_THAT(program.collectives, ElementsAre(expected));
   EXPECT_EQ(result->graph.communicators.members_of(CommId(0)).size(), 64U);
 }

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "graph/rank_grid.h"
+#include "graph/job/rank_grid.h"
 
 namespace prism::slicer {
 namespace {

@@ -8,7 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "graph/rank_grid.h"
+#include "graph/job/rank_grid.h"
 #include "slicer/probe/derive_grid.h"
 #include "slicer/probe/prober.h"
 #include "slicer/workloads/program_builder.h"
@@ -21,8 +21,8 @@ using graph::GridAxis;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr graph::CollectiveShape kSum = {graph::CollectiveKind::kAllReduce,
-                                         graph::DataType::kFloat32, graph::ReduceOp::kSum, -1, 64};
+constexpr graph::CollectiveShape kSum = {graph::CollectiveKind::kAllReduce, DataType::kFloat32,
+                                         graph::ReduceOp::kSum, -1, 64};
 
 // tp 2 × dp 8 × pp 3.
 const graph::RankGrid& Grid() {

@@ -11,7 +11,7 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
-#include "graph/validate.h"
+#include "graph/validate/validate.h"
 #include "replayer/replay.h"
 #include "slicer/synthesize/expand.h"
 #include "slicer/synthesize/synthesize.h"

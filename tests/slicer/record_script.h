@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "graph/op.h"
+#include "graph/program/op.h"
 #include "shim/channel/messages.h"
 
 namespace prism::slicer {
@@ -57,7 +57,7 @@ class RecordScript {
                                      .tensor_count = 1};
     std::string payload(reinterpret_cast<const char*>(&header), sizeof(header));
     payload += op;
-    payload += static_cast<char>(graph::DataType::kBfloat16);
+    payload += static_cast<char>(DataType::kBfloat16);
     payload += static_cast<char>(dims.size());
     payload.append(reinterpret_cast<const char*>(dims.data()), dims.size() * sizeof(int64_t));
     return Define(channel::Table::kContext, payload);
@@ -192,7 +192,7 @@ class RecordScript {
   }
 
  private:
-  static constexpr graph::DataType kType = graph::DataType::kFloat32;
+  static constexpr DataType kType = DataType::kFloat32;
 
   void Collective(uint32_t comm, const graph::CollectiveShape& shape, uint16_t stream) {
     channel::Record record = {};

@@ -7,10 +7,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "graph/diff.h"
+#include "graph/diff/diff.h"
 #include "graph/file.h"
-#include "graph/rank_grid.h"
-#include "graph/validate.h"
+#include "graph/job/rank_grid.h"
+#include "graph/validate/validate.h"
 #include "slicer/stitch/adopt.h"
 #include "slicer/workloads/program_builder.h"
 
@@ -23,8 +23,8 @@ using graph::RankGrid;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-constexpr graph::CollectiveShape kSum = {graph::CollectiveKind::kAllReduce,
-                                         graph::DataType::kFloat32, graph::ReduceOp::kSum, -1, 64};
+constexpr graph::CollectiveShape kSum = {graph::CollectiveKind::kAllReduce, DataType::kFloat32,
+                                         graph::ReduceOp::kSum, -1, 64};
 
 // tp 2, dp 2, pp 4: a rank's program depends only on its stage.
 class StitchTest : public ::testing::Test {
@@ -147,9 +147,8 @@ TEST_F(StitchTest, the_graph_of_all_ranks_equals_that_of_representatives) {
 
 // Stage 2 sums its gradients over pairs that are not a data-parallel group: the job still runs.
 TEST_F(StitchTest, a_group_of_one_stage_alone_is_told) {
-  const graph::CollectiveShape gradients = {graph::CollectiveKind::kAllReduce,
-                                            graph::DataType::kFloat32, graph::ReduceOp::kSum, -1,
-                                            4096};
+  const graph::CollectiveShape gradients = {graph::CollectiveKind::kAllReduce, DataType::kFloat32,
+                                            graph::ReduceOp::kSum, -1, 4096};
   StitchInput input = Input({});
   for (const uint32_t number : {0U, 4U, 8U, 12U}) {
     const Rank rank(number);

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "graph/validate.h"
+#include "graph/validate/validate.h"
 #include "slicer/synthesize/pass_schedule.h"
 #include "slicer/workloads/workloads.h"
 #include "tests/support/small_job.h"

@@ -11,7 +11,6 @@
 namespace prism::slicer {
 namespace {
 
-using graph::DataType;
 using graph::JobSpec;
 using graph::OpKind;
 using graph::Precision;

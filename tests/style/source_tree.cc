@@ -60,8 +60,10 @@ std::string LayerOf(const std::string& path) {
   if (slash == std::string::npos) {
     return "";
   }
-  if (path.starts_with("graph/base/")) {
-    return "graph/base";
+  for (const char* const lower : {"graph/base", "graph/job", "graph/program"}) {
+    if (path.starts_with(std::string(lower) + "/")) {
+      return lower;
+    }
   }
   return path.substr(0, slash);
 }

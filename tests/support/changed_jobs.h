@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/job.h"
+#include "graph/job/job.h"
 
 namespace prism::testing {
 
@@ -58,7 +58,7 @@ inline std::vector<ChangedJob> ChangedJobs() {
       {"seq_len", [](JobSpec& job) { job.seq_len = 11; }},
       {"recompute", [](JobSpec& job) { job.recompute = graph::Recompute::kFull; }},
       {"zero", [](JobSpec& job) { job.zero_stage = 3; }},
-      {"dtype", [](JobSpec& job) { job.compute_dtype = graph::DataType::kFloat16; }},
+      {"dtype", [](JobSpec& job) { job.compute_dtype = DataType::kFloat16; }},
       {"seed", [](JobSpec& job) { job.seed = 12; }},
       {"warmup_iterations", [](JobSpec& job) { job.facts.warmup_iterations = 13; }},
       {"iteration_begin", [](JobSpec& job) { job.facts.iteration_begin = "a step"; }},

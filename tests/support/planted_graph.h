@@ -66,8 +66,8 @@ class PlantedGraph {
                     .stream = stream,
                     .comm_slot = slot,
                     .signature = static_cast<uint32_t>(program.collectives.size())});
-    program.collectives.push_back({graph::CollectiveKind::kAllReduce, graph::DataType::kFloat32,
-                                   graph::ReduceOp::kSum, -1, bytes});
+    program.collectives.push_back(
+        {graph::CollectiveKind::kAllReduce, DataType::kFloat32, graph::ReduceOp::kSum, -1, bytes});
     return *this;
   }
 

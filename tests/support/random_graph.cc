@@ -123,13 +123,13 @@ class Schedule {
                             .n = Uniform(1, 4096),
                             .k = Uniform(1, 4096),
                             .batch = Uniform(1, 4),
-                            .input = graph::DataType::kBfloat16,
-                            .output = graph::DataType::kFloat32,
+                            .input = DataType::kBfloat16,
+                            .output = DataType::kFloat32,
                             .transpose_a = Chance(&rng_, 0.5),
                             .transpose_b = Chance(&rng_, 0.5)};
       }
       for (int64_t input = Uniform(0, 3); input > 0; --input) {
-        graph::TensorShape shape{.dtype = graph::DataType::kBfloat16, .dims = {}};
+        graph::TensorShape shape{.dtype = DataType::kBfloat16, .dims = {}};
         for (int64_t dim = Uniform(0, 4); dim > 0; --dim) {
           shape.dims.push_back(Uniform(1, 2048));
         }
@@ -280,7 +280,7 @@ class Schedule {
   CollectiveShape DrawShape(const Family& family) {
     CollectiveShape shape;
     shape.kind = static_cast<graph::CollectiveKind>(Uniform(0, 7));
-    shape.dtype = Chance(&rng_, 0.5) ? graph::DataType::kBfloat16 : graph::DataType::kFloat32;
+    shape.dtype = Chance(&rng_, 0.5) ? DataType::kBfloat16 : DataType::kFloat32;
     const auto members = static_cast<int64_t>(family.base.size()) *
                          (family.across ? int64_t{options_.copies} : int64_t{1});
     switch (shape.kind) {

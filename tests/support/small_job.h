@@ -2,7 +2,7 @@
 // that occurs without a pipeline, and small enough to read.
 #pragma once
 
-#include "graph/job.h"
+#include "graph/job/job.h"
 
 namespace prism::testing {
 

@@ -1,7 +1,7 @@
 // A small invented cluster with every parameter that the cost models read.
 #pragma once
 
-#include "graph/cluster.h"
+#include "graph/job/cluster.h"
 
 namespace prism::testing {
 

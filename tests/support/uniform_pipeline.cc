@@ -1,6 +1,6 @@
 #include "tests/support/uniform_pipeline.h"
 
-#include "graph/job_groups.h"
+#include "graph/program/job_groups.h"
 #include "slicer/workloads/pipeline.h"
 
 namespace prism::testing {
@@ -9,8 +9,7 @@ namespace {
 using graph::GroupAxis;
 
 graph::CollectiveShape AllReduce(int64_t bytes) {
-  return {graph::CollectiveKind::kAllReduce, graph::DataType::kBfloat16, graph::ReduceOp::kSum, -1,
-          bytes};
+  return {graph::CollectiveKind::kAllReduce, DataType::kBfloat16, graph::ReduceOp::kSum, -1, bytes};
 }
 
 }  // namespace

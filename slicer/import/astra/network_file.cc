@@ -7,7 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "graph/base/parse_number.h"
-#include "graph/limits.h"
+#include "graph/validate/limits.h"
 #include "slicer/import/astra/words.h"
 
 namespace prism::slicer {

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "graph/base/status.h"
-#include "graph/op.h"
+#include "graph/program/op.h"
 
 namespace prism::slicer {
 

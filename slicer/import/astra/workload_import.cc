@@ -12,8 +12,8 @@
 #include <fmt/format.h>
 
 #include "graph/base/file.h"
-#include "graph/collective_kinds.h"
-#include "graph/limits.h"
+#include "graph/program/collective_kinds.h"
+#include "graph/validate/limits.h"
 #include "slicer/import/astra/workload_file.h"
 #include "slicer/import/chakra/process_groups.h"
 

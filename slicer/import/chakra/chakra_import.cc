@@ -12,7 +12,7 @@
 
 #include "graph/base/file.h"
 #include "graph/base/hash.h"
-#include "graph/collective_kinds.h"
+#include "graph/program/collective_kinds.h"
 #include "slicer/import/chakra/process_groups.h"
 #include "slicer/import/chakra/trace_file.h"
 #include "slicer/import/chakra/trace_names.h"
@@ -184,12 +184,12 @@ class TraceReader {
 
   // Element type, reduction and root, which only our own traces contain.
   Status SetDetails(const ChakraNode& node, int64_t size, graph::CollectiveShape* shape) {
-    if (node.dtype < 0 || node.dtype > static_cast<int64_t>(graph::DataType::kFloat64) ||
+    if (node.dtype < 0 || node.dtype > static_cast<int64_t>(DataType::kFloat64) ||
         node.reduce < 0 || node.reduce > static_cast<int64_t>(ReduceOp::kAvg) || node.root < -1 ||
         node.root >= size) {
       return Wrong(node, "its dtype, reduce_op or root is out of range");
     }
-    shape->dtype = static_cast<graph::DataType>(node.dtype);
+    shape->dtype = static_cast<DataType>(node.dtype);
     shape->reduce = static_cast<ReduceOp>(node.reduce);
     shape->root = static_cast<int32_t>(node.root);
     if (shape->reduce == ReduceOp::kNone && graph::Reduces(shape->kind)) {

@@ -62,7 +62,7 @@ struct ChakraNode {
   std::string group;        // pg_name
   std::string group_label;  // pg_desc
   std::vector<bool> involved_dims;
-  int64_t dtype = 0;   // a graph::DataType
+  int64_t dtype = 0;   // a DataType
   int64_t reduce = 0;  // a graph::ReduceOp
   int64_t root = -1;
 };

@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/parse_number.h"
-#include "graph/limits.h"
+#include "graph/validate/limits.h"
 
 namespace prism::slicer {
 namespace {

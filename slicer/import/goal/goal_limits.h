@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "graph/limits.h"
+#include "graph/validate/limits.h"
 
 namespace prism::slicer {
 

@@ -4,13 +4,12 @@
 #include <utility>
 
 #include "graph/base/lower_case.h"
-#include "graph/collective_kinds.h"
+#include "graph/program/collective_kinds.h"
 
 namespace prism::slicer {
 namespace {
 
 using graph::CollectiveKind;
-using graph::DataType;
 
 // Parts of names, in lower case without "_"; the first one that a name contains decides.
 constexpr std::pair<std::string_view, CollectiveKind> kKinds[] = {
@@ -77,7 +76,7 @@ std::optional<graph::CollectiveShape> ShapeOf(const KinetoCollective& noted,
   graph::CollectiveShape shape;
   shape.kind = *kind;
   shape.dtype = TypeIn(noted.dtype);
-  shape.bytes = noted.elements * graph::DataTypeBytes(shape.dtype);
+  shape.bytes = noted.elements * DataTypeBytes(shape.dtype);
   shape.reduce = graph::Reduces(*kind) ? graph::ReduceOp::kSum : graph::ReduceOp::kNone;
   shape.root = graph::HasRoot(*kind) ? 0 : -1;
   return shape;

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string_view>
 
-#include "graph/op.h"
+#include "graph/program/op.h"
 #include "slicer/import/kineto/trace_file.h"
 
 namespace prism::slicer {

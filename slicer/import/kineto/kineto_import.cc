@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "graph/limits.h"
+#include "graph/validate/limits.h"
 #include "slicer/import/kineto/step_program.h"
 #include "slicer/import/kineto/trace_file.h"
 #include "slicer/import/kineto/uneven_exchanges.h"

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "graph/collective_kinds.h"
+#include "graph/program/collective_kinds.h"
 #include "slicer/import/kineto/collective_words.h"
 #include "slicer/import/kineto/step_calls.h"
 #include "slicer/import/kineto/step_streams.h"

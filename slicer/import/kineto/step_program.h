@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "graph/base/status.h"
-#include "graph/op.h"
+#include "graph/program/op.h"
 #include "slicer/import/kineto/process_axis.h"
 #include "slicer/import/kineto/trace_file.h"
 #include "slicer/tasks/assembly.h"

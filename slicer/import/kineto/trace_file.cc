@@ -11,7 +11,7 @@
 #include <rapidjson/memorystream.h>
 #include <rapidjson/reader.h>
 
-#include "graph/limits.h"
+#include "graph/validate/limits.h"
 
 namespace prism::slicer {
 namespace {

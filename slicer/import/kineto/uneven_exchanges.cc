@@ -4,7 +4,7 @@
 #include <map>
 #include <utility>
 
-#include "graph/collective_kinds.h"
+#include "graph/program/collective_kinds.h"
 
 namespace prism::slicer {
 namespace {

@@ -7,7 +7,6 @@ namespace prism::slicer {
 namespace {
 
 using graph::AttentionKind;
-using graph::DataType;
 using graph::GroupAxis;
 
 graph::TensorShape HeadsOf(const RankShape& rank, int64_t heads, int64_t size) {

@@ -8,14 +8,13 @@
 
 #include "graph/base/check.h"
 #include "graph/describe.h"
-#include "graph/program_cuts.h"
+#include "graph/program/program_cuts.h"
 
 namespace prism::slicer {
 namespace {
 
 using graph::CollectiveKind;
 using graph::CollectiveShape;
-using graph::DataType;
 using graph::OpKind;
 using graph::ReduceOp;
 
@@ -216,23 +215,21 @@ uint32_t BlockWriter::AppendEvent(OpKind kind, uint16_t stream, uint32_t dep) {
 }
 
 CollectiveShape AllReduceOf(DataType dtype, int64_t count) {
-  return {CollectiveKind::kAllReduce, dtype, ReduceOp::kSum, -1,
-          count * graph::DataTypeBytes(dtype)};
+  return {CollectiveKind::kAllReduce, dtype, ReduceOp::kSum, -1, count * DataTypeBytes(dtype)};
 }
 
 CollectiveShape AllGatherOf(DataType dtype, int64_t gathered_count) {
   return {CollectiveKind::kAllGather, dtype, ReduceOp::kNone, -1,
-          gathered_count * graph::DataTypeBytes(dtype)};
+          gathered_count * DataTypeBytes(dtype)};
 }
 
 CollectiveShape ReduceScatterOf(DataType dtype, int64_t whole_count) {
   return {CollectiveKind::kReduceScatter, dtype, ReduceOp::kSum, -1,
-          whole_count * graph::DataTypeBytes(dtype)};
+          whole_count * DataTypeBytes(dtype)};
 }
 
 CollectiveShape AllToAllOf(DataType dtype, int64_t sent_count) {
-  return {CollectiveKind::kAllToAll, dtype, ReduceOp::kNone, -1,
-          sent_count * graph::DataTypeBytes(dtype)};
+  return {CollectiveKind::kAllToAll, dtype, ReduceOp::kNone, -1, sent_count * DataTypeBytes(dtype)};
 }
 
 }  // namespace prism::slicer

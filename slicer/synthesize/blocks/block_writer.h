@@ -15,15 +15,15 @@
 #include <utility>
 #include <vector>
 
-#include "graph/job_program.h"
-#include "graph/signature.h"
+#include "graph/program/job_program.h"
+#include "graph/program/signature.h"
 #include "slicer/synthesize/block.h"
 
 namespace prism::slicer {
 
 using Tensors = std::vector<graph::TensorShape>;
 
-graph::TensorShape Tensor(graph::DataType dtype, std::vector<int64_t> dims);
+graph::TensorShape Tensor(DataType dtype, std::vector<int64_t> dims);
 
 // D[rows, columns] = op(A) · op(B), `batch` times, in row-major terms: a matrix product as
 // frameworks call it. cuBLAS sees it transposed.
@@ -34,8 +34,8 @@ struct Product {
   int64_t batch = 1;
   bool transposed_left = false;   // A is stored [depth, rows]
   bool transposed_right = false;  // B is stored [columns, depth]
-  graph::DataType input = graph::DataType::kBfloat16;
-  graph::DataType output = graph::DataType::kBfloat16;
+  DataType input = DataType::kBfloat16;
+  DataType output = DataType::kBfloat16;
 };
 
 // A collective that runs concurrently with the compute stream.
@@ -124,9 +124,9 @@ class BlockWriter {
 };
 
 // Shapes of collectives over `count` elements, as graph::CollectiveShape counts them.
-graph::CollectiveShape AllReduceOf(graph::DataType dtype, int64_t count);
-graph::CollectiveShape AllGatherOf(graph::DataType dtype, int64_t gathered_count);
-graph::CollectiveShape ReduceScatterOf(graph::DataType dtype, int64_t whole_count);
-graph::CollectiveShape AllToAllOf(graph::DataType dtype, int64_t sent_count);
+graph::CollectiveShape AllReduceOf(DataType dtype, int64_t count);
+graph::CollectiveShape AllGatherOf(DataType dtype, int64_t gathered_count);
+graph::CollectiveShape ReduceScatterOf(DataType dtype, int64_t whole_count);
+graph::CollectiveShape AllToAllOf(DataType dtype, int64_t sent_count);
 
 }  // namespace prism::slicer

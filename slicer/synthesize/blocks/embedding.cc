@@ -6,8 +6,6 @@
 namespace prism::slicer {
 namespace {
 
-using graph::DataType;
-
 // Rows of a table by index, copied into a new tensor.
 void Lookup(const RankShape& rank, int64_t rows, int64_t indices, BlockWriter* writer) {
   writer->Kernel(
@@ -157,7 +155,7 @@ UnitBlocks EmbeddingUnit(const RankShape& rank, const UnitPlace& place, BlockTab
 
 Block BatchLoad(const RankShape& rank, bool inputs, bool targets, BlockTables* tables) {
   BlockWriter writer(tables);
-  const int64_t bytes = rank.tokens() * graph::DataTypeBytes(DataType::kInt64);
+  const int64_t bytes = rank.tokens() * DataTypeBytes(DataType::kInt64);
   if (inputs) {
     writer.Copy(bytes, graph::kHostToDevice);
   }

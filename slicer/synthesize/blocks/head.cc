@@ -10,7 +10,6 @@
 namespace prism::slicer {
 namespace {
 
-using graph::DataType;
 using graph::GroupAxis;
 using graph::ReduceOp;
 
@@ -203,7 +202,7 @@ Block LossReport(const RankShape& rank, BlockTables* tables) {
     writer.Collective(rank.job.parallel.cp > 1 ? GroupAxis::kDataContext : GroupAxis::kData,
                       AllReduceOf(DataType::kFloat32, 1));
   }
-  writer.Copy(graph::DataTypeBytes(DataType::kFloat32), graph::kDeviceToHost);
+  writer.Copy(DataTypeBytes(DataType::kFloat32), graph::kDeviceToHost);
   writer.StreamSync();
   return writer.Finish();
 }

@@ -10,8 +10,6 @@
 namespace prism::slicer {
 namespace {
 
-using graph::DataType;
-
 constexpr int64_t kSms = 132;
 constexpr int64_t kThreadsOfSm = 2048;
 constexpr int64_t kWarp = 32;
@@ -60,7 +58,7 @@ class ReduceConfig {
     const int64_t blocks =
         std::max(std::min(DivideUp(target, grid), DivideUp(Values(), kMinValues)),
                  DivideUp(Values(), kMaxValues));
-    return blocks > 1 ? grid * graph::DataTypeBytes(DataType::kInt32) : 0;
+    return blocks > 1 ? grid * DataTypeBytes(DataType::kInt32) : 0;
   }
 
  private:

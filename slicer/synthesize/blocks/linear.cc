@@ -5,7 +5,6 @@
 namespace prism::slicer {
 namespace {
 
-using graph::DataType;
 using graph::GroupAxis;
 
 constexpr const char* kGemm = "cublasGemmEx";

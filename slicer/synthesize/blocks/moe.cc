@@ -5,7 +5,6 @@
 namespace prism::slicer {
 namespace {
 
-using graph::DataType;
 using graph::GroupAxis;
 
 const char* GroupedGemm(const RankShape& rank) {
@@ -298,7 +297,7 @@ void MixtureOfExperts::AnnounceCounts(BlockWriter* writer) const {
     const int64_t ep = rank_.job.parallel.ep;
     const int64_t experts = rank_.job.model.moe.experts;
     writer->Collective(GroupAxis::kExpert, AllGatherOf(DataType::kInt64, ep * experts));
-    writer->Copy(experts * graph::DataTypeBytes(DataType::kInt64), graph::kDeviceToHost);
+    writer->Copy(experts * DataTypeBytes(DataType::kInt64), graph::kDeviceToHost);
   }
 }
 

@@ -6,8 +6,6 @@
 namespace prism::slicer {
 namespace {
 
-using graph::DataType;
-
 bool EagerRmsNorm(const RankShape& rank) {
   return !rank.layer_norm && !rank.built_in && !rank.style.fused_norm;
 }

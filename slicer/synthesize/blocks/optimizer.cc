@@ -10,7 +10,6 @@
 namespace prism::slicer {
 namespace {
 
-using graph::DataType;
 using graph::GroupAxis;
 
 // Limits of one launch over lists of tensors, of ATen/native/cuda/MultiTensorApply.cuh: elements
@@ -141,7 +140,7 @@ class OptimizerWriter {
                 "multi_tensor_apply_kernel<UnaryOpFunctor>", ListsOf({rank_.gradient}, all_),
                 Launches(all_, 1));
     Reduce(graph::ReduceOp::kMax);
-    writer_.Copy(graph::DataTypeBytes(DataType::kFloat32), graph::kDeviceToHost);
+    writer_.Copy(DataTypeBytes(DataType::kFloat32), graph::kDeviceToHost);
     writer_.StreamSync();
   }
 
@@ -167,7 +166,7 @@ class OptimizerWriter {
   void AgreeOnNorm() {
     Reduce(graph::ReduceOp::kSum);
     writer_.Pointwise("aten::sqrt", {Tensor(DataType::kFloat32, {})});
-    writer_.Copy(graph::DataTypeBytes(DataType::kFloat32), graph::kDeviceToHost);
+    writer_.Copy(DataTypeBytes(DataType::kFloat32), graph::kDeviceToHost);
     writer_.StreamSync();
   }
 

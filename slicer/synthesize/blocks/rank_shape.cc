@@ -3,7 +3,6 @@
 namespace prism::slicer {
 namespace {
 
-using graph::DataType;
 using graph::Precision;
 
 // There is no 4-bit element type: such products are 8-bit ones under another name.

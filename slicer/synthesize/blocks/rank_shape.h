@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "graph/job.h"
-#include "graph/training_style.h"
+#include "graph/job/job.h"
+#include "graph/job/training_style.h"
 #include "slicer/synthesize/blocks/block_writer.h"
 
 namespace prism::slicer {
@@ -24,9 +24,9 @@ struct RankShape {
   bool sequence_parallel = false;
   bool tensor_parallel = false;
 
-  graph::DataType dtype = graph::DataType::kBfloat16;    // activations, parameters
-  graph::DataType matmul = graph::DataType::kBfloat16;   // factors of linear layers
-  graph::DataType gradient = graph::DataType::kFloat32;  // accumulated
+  DataType dtype = DataType::kBfloat16;    // activations, parameters
+  DataType matmul = DataType::kBfloat16;   // factors of linear layers
+  DataType gradient = DataType::kFloat32;  // accumulated
 
   int64_t batch = 0;     // sequences per micro-batch
   int64_t sequence = 0;  // tokens of a sequence on this rank (of its context-parallel part)

@@ -3,8 +3,6 @@
 namespace prism::slicer {
 namespace {
 
-using graph::DataType;
-
 // Unfused attention works on [batch · heads] matrices; grouped keys and values are repeated.
 struct Scores {
   explicit Scores(const RankShape& rank)

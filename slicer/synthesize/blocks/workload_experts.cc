@@ -1,13 +1,12 @@
 #include "slicer/synthesize/blocks/workload_experts.h"
 
 #include "graph/base/check.h"
-#include "graph/expert_capacity.h"
+#include "graph/job/expert_capacity.h"
 #include "slicer/synthesize/blocks/launch_rules.h"
 
 namespace prism::slicer {
 namespace {
 
-using graph::DataType;
 using graph::GroupAxis;
 
 // The function that libtorch calls for a product of `batch` pairs of matrices.

@@ -40,10 +40,10 @@ class WorkloadExperts : public FeedForward {
   void BatchedForward(const Batched& batched, BlockWriter* writer) const;
   void BatchedBackward(const Batched& batched, BlockWriter* writer) const;
 
-  [[nodiscard]] graph::TensorShape Scores(graph::DataType type) const;
+  [[nodiscard]] graph::TensorShape Scores(DataType type) const;
   [[nodiscard]] graph::TensorShape Gates() const;
-  [[nodiscard]] graph::TensorShape Choices(graph::DataType type) const;
-  [[nodiscard]] graph::TensorShape Places(graph::DataType type) const;
+  [[nodiscard]] graph::TensorShape Choices(DataType type) const;
+  [[nodiscard]] graph::TensorShape Places(DataType type) const;
   [[nodiscard]] graph::TensorShape Tokens() const;
   [[nodiscard]] graph::TensorShape Rows() const;
 

@@ -1,4 +1,4 @@
-#include "graph/flat_buckets.h"
+#include "graph/job/flat_buckets.h"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
-#include "graph/job.h"
+#include "graph/job/job.h"
 
 #include <gtest/gtest.h>
 
-#include "graph/cluster.h"
-#include "graph/stage_layers.h"
+#include "graph/job/cluster.h"
+#include "graph/job/stage_layers.h"
 
 namespace prism::graph {
 namespace {

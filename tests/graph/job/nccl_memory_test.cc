@@ -1,6 +1,6 @@
 // The worked numbers of NCCL's memory: 8 GPUs of an H100 node, 24 collective and 32 send/recv
 // channels, 32 per peer, 16 of NVLS, 2 MiB granules.
-#include "graph/nccl_memory.h"
+#include "graph/job/nccl_memory.h"
 
 #include <gtest/gtest.h>
 

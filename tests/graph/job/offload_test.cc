@@ -1,4 +1,4 @@
-#include "graph/offload.h"
+#include "graph/job/offload.h"
 
 #include <string>
 #include <vector>

@@ -1,4 +1,4 @@
-#include "graph/rank_grid.h"
+#include "graph/job/rank_grid.h"
 
 #include <algorithm>
 #include <vector>

@@ -1,11 +1,11 @@
 // Compact columns hold the same as a vector.
-#include "graph/column.h"
+#include "graph/program/column.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
 #include "graph/base/rng.h"
-#include "graph/op.h"
+#include "graph/program/op.h"
 
 namespace prism::graph {
 namespace {

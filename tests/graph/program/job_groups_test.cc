@@ -1,5 +1,5 @@
-// Which ranks represent the communicators of a stage (graph/job_groups.h).
-#include "graph/job_groups.h"
+// Which ranks represent the communicators of a stage (graph/program/job_groups.h).
+#include "graph/program/job_groups.h"
 
 #include <set>
 #include <vector>

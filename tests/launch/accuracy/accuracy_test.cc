@@ -89,7 +89,7 @@ TEST(RowPlan, a_whole_row_needs_few_assumptions) {
   EXPECT_EQ(plan.job.microbatches(), 32);
   EXPECT_EQ(plan.job.model.ffn, 4 * 12288);
   EXPECT_EQ(plan.job.recompute, graph::Recompute::kFull);
-  EXPECT_EQ(plan.job.compute_dtype, graph::DataType::kFloat16);
+  EXPECT_EQ(plan.job.compute_dtype, DataType::kFloat16);
   EXPECT_EQ(plan.style.attention, graph::AttentionKind::kUnfused);
   EXPECT_EQ(plan.cluster.gpu, "gpus/a100-80");
   EXPECT_EQ(plan.measured_s, 10);
@@ -140,7 +140,7 @@ TEST(RowPlan, deep_speeds_optimizer_of_bf16_sums_in_fp32_where_a_note_says_so) {
   Set(&fields, "note", "bf16 optimizer with unsharded fp32 gradient accumulation");
   const RowPlan plan = PlanRow(OneRow(fields).row());
   EXPECT_TRUE(plan.style.separate_fp32_gradients);
-  EXPECT_EQ(plan.style.gradient_type, graph::DataType::kFloat32);
+  EXPECT_EQ(plan.style.gradient_type, DataType::kFloat32);
 }
 
 TEST(RowPlan, releases_of_megatron_core_up_to_24_07_run_flash_attention) {

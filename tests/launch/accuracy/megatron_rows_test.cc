@@ -53,7 +53,7 @@ TEST(MegatronRows, arguments_that_a_row_leaves_out_are_the_programs_defaults) {
   EXPECT_EQ(plain.job.parallel.vpp, 1);
   EXPECT_EQ(plain.job.model.vocab, 50257);
   EXPECT_TRUE(plain.job.model.tied_embeddings);
-  EXPECT_EQ(plain.style.gradient_type, graph::DataType::kFloat32);
+  EXPECT_EQ(plain.style.gradient_type, DataType::kFloat32);
   EXPECT_EQ(plain.style.attention, graph::AttentionKind::kCudnn);
   EXPECT_TRUE(plain.style.dropout);
   EXPECT_FALSE(plain.style.fused_cross_entropy);
@@ -63,7 +63,7 @@ TEST(MegatronRows, arguments_that_a_row_leaves_out_are_the_programs_defaults) {
       "untie-embeddings-and-output-weights");
   const RowPlan set = PlanRow(OneRow(fields).row());
   EXPECT_FALSE(set.job.model.tied_embeddings);
-  EXPECT_EQ(set.style.gradient_type, graph::DataType::kBfloat16);
+  EXPECT_EQ(set.style.gradient_type, DataType::kBfloat16);
   EXPECT_EQ(set.style.attention, graph::AttentionKind::kUnfused);
   EXPECT_FALSE(set.style.dropout);
   EXPECT_TRUE(set.style.overlap_grad_reduce);

@@ -56,7 +56,7 @@ TEST(ModelStates, of_every_preset_are_those_counted_by_hand) {
       optimizer_tensors += state.memory_class == "optimizer" ? 1 : 0;
     }
     const int64_t elements = CountedByHand(job.model, job.seq_len);
-    const int64_t gradient = graph::DataTypeBytes(graph::TrainingStyle{}.gradient_type);
+    const int64_t gradient = DataTypeBytes(graph::TrainingStyle{}.gradient_type);
     // A master copy and two moments per bucket, and two tensors of scalars: the step, one per
     // bucket.
     const int64_t buckets = (optimizer_tensors - 2) / 3;

@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "graph/nccl_memory.h"
+#include "graph/job/nccl_memory.h"
 #include "launch/prediction/device_memory.h"
 #include "launch/search/search.h"
 #include "replayer/memory/stage_memory.h"

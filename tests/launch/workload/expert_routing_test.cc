@@ -9,7 +9,7 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/variable.h>
 
-#include "graph/expert_capacity.h"
+#include "graph/job/expert_capacity.h"
 
 namespace prism::launch {
 namespace {

@@ -28,7 +28,7 @@ graph::JobSpec UnusualJob() {
   job.seq_len = 512;
   job.recompute = graph::Recompute::kSelective;
   job.zero_stage = 0;
-  job.compute_dtype = graph::DataType::kFloat32;
+  job.compute_dtype = DataType::kFloat32;
   job.seed = 11;
   return job;
 }
@@ -51,7 +51,7 @@ TEST(WorkloadArgs, what_is_written_is_read_back) {
   EXPECT_EQ(WorkloadArgs(config->job, config->iterations), WorkloadArgs(job, 5));
   EXPECT_EQ(config->job.model.kv_heads, 8);
   EXPECT_EQ(config->job.recompute, graph::Recompute::kSelective);
-  EXPECT_EQ(config->job.compute_dtype, graph::DataType::kFloat32);
+  EXPECT_EQ(config->job.compute_dtype, DataType::kFloat32);
   EXPECT_FALSE(config->job.model.tied_embeddings);
 }
 

@@ -61,7 +61,7 @@ WorkloadConfig Config(const Layout& layout, uint32_t rank) {
   config.job.seq_len = 16;
   config.job.recompute = layout.recompute;
   config.job.zero_stage = layout.zero_stage;
-  config.job.compute_dtype = graph::DataType::kFloat32;
+  config.job.compute_dtype = DataType::kFloat32;
   config.job.seed = 7;
   config.device = DeviceKind::kCpu;
   config.rank = Rank(rank);

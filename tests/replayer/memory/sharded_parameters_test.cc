@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "graph/stage_layers.h"
+#include "graph/job/stage_layers.h"
 #include "replayer/memory/layer_tensors.h"
 #include "replayer/memory/model_states.h"
 #include "replayer/memory/stage_memory.h"
@@ -24,7 +24,7 @@ ShardedChunk SmallChunk(bool root = true) {
 graph::TrainingStyle ShardedStyle() {
   graph::TrainingStyle style;
   style.data_parallel = graph::DataParallelKind::kFsdp;
-  style.gradient_type = graph::DataType::kFloat32;
+  style.gradient_type = DataType::kFloat32;
   return style;
 }
 

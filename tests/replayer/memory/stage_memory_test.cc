@@ -252,7 +252,7 @@ TEST(StageMemory, deepspeed_keeps_outputs_and_casts_all_sums_to_reduce_them) {
   style.memory = graph::MemoryPattern::kDeepSpeed;
   const int64_t tokens = job.micro_batch_size * job.seq_len;
   EXPECT_EQ(BoundaryTensors(job, style).saved_bytes(), tokens * job.model.hidden * 2);
-  style.gradient_type = graph::DataType::kFloat32;
+  style.gradient_type = DataType::kFloat32;
   style.bucket_elements = 1 << 20;
   EXPECT_EQ(StepOfStage(job, style, 0).front().front(), 2 << 20);
   style.separate_fp32_gradients = true;
@@ -351,7 +351,7 @@ TEST(StageMemory, deepspeed_steps_with_flat_copies_of_its_gradients) {
   job.zero_stage = 1;
   job.global_batch_size = 4 * job.micro_batch_size;
   TrainingStyle style = PaperStyle();
-  style.gradient_type = graph::DataType::kFloat16;
+  style.gradient_type = DataType::kFloat16;
   style.bucket_elements = 1000;
   EXPECT_TRUE(StepOfStage(job, style, 0).empty());
   const Result<StageMemory> usual = PredictStageMemory(job, style, 0);
@@ -371,14 +371,14 @@ TEST(StageMemory, deepspeed_steps_with_flat_copies_of_its_gradients) {
   turns = StepOfStage(job, style, 0);
   EXPECT_EQ(turns[1][0], turns[1][1]);
   EXPECT_NEAR(static_cast<double>(turns[1][1]), 16.0 * static_cast<double>(own), 65536);
-  style.gradient_type = graph::DataType::kFloat32;
+  style.gradient_type = DataType::kFloat32;
   EXPECT_EQ(StepOfStage(job, style, 0).size(), 1U);
 }
 
 TEST(StageMemory, sums_apart_are_beside_gradients_in_16_bit) {
   JobSpec job = PaperJob();
   TrainingStyle style = PaperStyle();
-  style.gradient_type = graph::DataType::kFloat32;
+  style.gradient_type = DataType::kFloat32;
   const int64_t sums = BytesOfClass(job, style, "gradients");
   style.separate_fp32_gradients = true;
   EXPECT_EQ(BytesOfClass(job, style, "gradients"), sums / 2 * 3);

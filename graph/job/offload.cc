@@ -1,0 +1,71 @@
+#include "graph/job/offload.h"
+
+#include <algorithm>
+
+#include "graph/base/check.h"
+
+namespace prism::graph {
+namespace {
+
+constexpr Offload kOffloads[] = {Offload::kNone, Offload::kOptimizer, Offload::kActivations,
+                                 Offload::kAll};
+
+}  // namespace
+
+const char* OffloadName(Offload offload) {
+  switch (offload) {
+    case Offload::kNone:
+      return "none";
+    case Offload::kOptimizer:
+      return "optimizer";
+    case Offload::kActivations:
+      return "activations";
+    case Offload::kAll:
+      return "all";
+  }
+  PRISM_CHECK(false);
+}
+
+std::optional<Offload> OffloadNamed(std::string_view name) {
+  for (const Offload offload : kOffloads) {
+    if (name == OffloadName(offload)) {
+      return offload;
+    }
+  }
+  return std::nullopt;
+}
+
+std::vector<std::vector<uint32_t>> FetchesOf(const std::vector<PieceTouch>& touches,
+                                             int64_t prefetch) {
+  std::vector<uint32_t> needed;  // pieces, by use
+  size_t pieces = 0;
+  for (const PieceTouch& touch : touches) {
+    pieces = std::max<size_t>(pieces, touch.piece + 1);
+    if (touch.needs) {
+      needed.push_back(touch.piece);
+    }
+  }
+  std::vector<bool> known(pieces);
+  std::vector<bool> on_host(pieces, true);
+  for (const PieceTouch& touch : touches) {
+    on_host[touch.piece] = known[touch.piece] ? on_host[touch.piece] : touch.needs;
+    known[touch.piece] = true;
+  }
+  std::vector<std::vector<uint32_t>> fetches(touches.size());
+  size_t fetched = 0;  // of needed
+  size_t used = 0;
+  for (size_t i = 0; i < touches.size(); ++i) {
+    if (touches[i].needs) {
+      const size_t reach = std::min(used + static_cast<size_t>(prefetch) + 1, needed.size());
+      for (; fetched < reach && on_host[needed[fetched]]; ++fetched) {
+        fetches[i].push_back(needed[fetched]);
+      }
+      PRISM_CHECK(fetched > used);
+      ++used;
+    }
+    on_host[touches[i].piece] = on_host[touches[i].piece] || touches[i].leaves;
+  }
+  return fetches;
+}
+
+}  // namespace prism::graph

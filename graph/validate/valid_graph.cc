@@ -1,0 +1,60 @@
+#include "graph/validate/valid_graph.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "graph/base/units.h"
+#include "graph/file.h"
+
+namespace prism::graph {
+namespace {
+
+constexpr size_t kShownFaults = 3;
+
+}  // namespace
+
+std::string ShownFaults(const Validation& validation, const SourceLines& source) {
+  std::string text = FormatCounted(validation.fault_count, "fault") + ":";
+  for (size_t i = 0; i < std::min(kShownFaults, validation.faults.size()); ++i) {
+    text += fmt::format("\n  {}: {}", validation.faults[i].rule, validation.faults[i].message);
+    if (i == 0 && source != nullptr) {
+      for (const auto& [rank, op] : validation.faults[i].ops) {
+        text += source(rank, op);
+      }
+    }
+  }
+  return text;
+}
+
+Status RefuseInvalid(const Graph& graph, const SourceLines& source) {
+  const Validation validation = Validate(graph);
+  return validation.ok() ? OkStatus()
+                         : RunFailed("the graph is not valid, " + ShownFaults(validation, source));
+}
+
+std::string GraphFileOf(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(path, ignored)
+             ? (std::filesystem::path(path) / "graph.prism").string()
+             : path;
+}
+
+Result<LoadedGraph> LoadValidGraph(const std::string& given) {
+  const std::string path = GraphFileOf(given);
+  LoadedGraph loaded;
+  loaded.path = path;
+  PRISM_ASSIGN_OR_RETURN(loaded.graph, ReadGraph(path));
+  std::error_code ignored;
+  loaded.file_bytes = static_cast<int64_t>(std::filesystem::file_size(path, ignored));
+  const Status valid = RefuseInvalid(loaded.graph);
+  if (!valid.ok()) {
+    return BadFile(fmt::format("{}: {}", path, valid.message()));
+  }
+  return loaded;
+}
+
+}  // namespace prism::graph

@@ -1,0 +1,37 @@
+// No times are reported for a graph that cannot run.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "graph/base/status.h"
+#include "graph/graph.h"
+#include "graph/validate/validate.h"
+
+namespace prism::graph {
+
+// Returns lines that say where in the program an op of a rank is; called only for the ops of the
+// first fault.
+using SourceLines = std::function<std::string(Rank, uint32_t op)>;
+
+// "3 faults:" and the first of them, one line each.
+std::string ShownFaults(const Validation& validation, const SourceLines& source = nullptr);
+
+// kRunFailed with the first faults when the graph cannot run.
+Status RefuseInvalid(const Graph& graph, const SourceLines& source = nullptr);
+
+struct LoadedGraph {
+  std::string path;
+  Graph graph;
+  int64_t file_bytes = 0;
+};
+
+// The graph file of a run if `path` is its output folder, else `path`.
+std::string GraphFileOf(const std::string& path);
+
+// `path`: as for GraphFileOf. kBadFile for a file that is absent or damaged, or for a graph that
+// cannot run, with its first faults.
+Result<LoadedGraph> LoadValidGraph(const std::string& path);
+
+}  // namespace prism::graph
