@@ -423,6 +423,16 @@ Result<Options> TypedOptions(const RawValues& values) {
   return options;
 }
 
+// A refusal that does not name its option, for NamingVariables, names the variable that gave it.
+Status AtVariable(const Options& options, std::string_view key, const Status& status) {
+  const auto variable = options.variables.find(std::string(key));
+  std::string flag(key);
+  std::replace(flag.begin(), flag.end(), '_', '-');
+  return status.ok() || variable == options.variables.end() || Mentions(status.message(), flag)
+             ? status
+             : Status(status.code(), fmt::format("{}: {}", variable->second, status.message()));
+}
+
 }  // namespace
 
 Result<CommandLine> ParseCommandLine(const std::vector<std::string>& arguments) {
@@ -452,7 +462,7 @@ Status AtOrigin(const Options& options,
     }
     const auto found = options.files.find(std::string(key));
     if (found == options.files.end()) {
-      return status;
+      return keys.size() == 1 ? AtVariable(options, key, status) : status;
     }
     file = found->second;
     named.push_back(key);

@@ -158,7 +158,8 @@ Result<CommandLine> ParseCommandLine(const std::vector<std::string>& arguments);
 Result<Options> ReadRunOptions(const std::string& config_file);
 
 // A refusal of what the options with these keys ask for together. If only a config file gave them
-// it is a fault of that file: kBadFile, naming file and keys.
+// it is a fault of that file: kBadFile, naming file and keys. What one variable of the environment
+// asks for is refused by its name, unless the refusal names the option (NamingVariables).
 Status AtOrigin(const Options& options,
                 const std::vector<std::string_view>& keys,
                 const Status& status);

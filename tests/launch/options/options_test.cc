@@ -89,6 +89,11 @@ TEST(Options, variables_of_the_environment_are_named_in_refusals) {
   for (const char* other : {"--pp 2 is odd", "--tpp is odd"}) {
     EXPECT_EQ(NamingVariables(line->options, InvalidArgument(other)).message(), other);
   }
+  EXPECT_EQ(AtOrigin(line->options, {"tp"}, InvalidArgument("7 is odd")).message(),
+            "PRISM_TP: 7 is odd");
+  EXPECT_EQ(AtOrigin(line->options, {"tp"}, InvalidArgument("--tp 7 is odd")).message(),
+            "--tp 7 is odd");
+  EXPECT_EQ(AtOrigin(line->options, {"pp"}, InvalidArgument("2 is odd")).message(), "2 is odd");
 }
 
 TEST(Options, unknown_option_names_the_nearest_one) {
