@@ -4,9 +4,9 @@
     python3 make_pages.py --groundtruth FOLDER [--prism PROGRAM] [TABLE...]
 
 For every table: experiments/accuracy/<table>/ with errors.csv (what `prism bench accuracy` writes),
-summary.txt (what it prints), plot.svg (predicted against measured) and a README.md whose part above
-the line "## Largest residuals" is written anew and whose reasons below it are kept, like what
-stands below "## Found".
+plot.svg (predicted against measured) and a README.md whose part above the line
+"## Largest residuals" is written anew and whose reasons below it are kept, like what stands below
+"## Found".
 """
 import argparse
 import csv
