@@ -76,6 +76,9 @@ constexpr WarningCode kCodes[] = {
      "real"},
     {"memory_of_several_devices",
      "the program allocated on more than one device; all counts as memory of one"},
+    {"nccl_allocations_not_rounded",
+     "the program had NCCL allocate memory, counted in steps of 2 MiB: on GPUs with multicast NCCL "
+     "rounds it to what the driver recommends, which may be more"},
     {"nccl_memory_without_members",
      "a communicator's members were not known when it took memory: they are taken to fill nodes "
      "one after the other"},

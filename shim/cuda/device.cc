@@ -210,9 +210,14 @@ int DeviceAttribute(int attribute, int device) {
       return prop.*entry.field;
     }
   }
-  // Virtual memory management (CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED): only the
-  // driver has a number for it.
+  // Only the driver has numbers for these (CU_DEVICE_ATTRIBUTE_*):
+  // VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED and MULTICAST_SUPPORTED, by which torch decides whether
+  // NCCL allocates memory.
   constexpr int kVirtualMemoryAttribute = 102;
+  constexpr int kMulticastAttribute = 132;
+  if (attribute == kMulticastAttribute) {
+    return prop.major >= 9 ? 1 : 0;
+  }
   return attribute == kVirtualMemoryAttribute ? 1 : OtherAttribute(attribute, prop);
 }
 

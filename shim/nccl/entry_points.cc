@@ -240,10 +240,12 @@ ncclResult_t ncclGroupEnd() {
   return prism::shim::EndGroup();
 }
 
+// NCCL rounds sizes up to what the driver recommends for multicast, which no public source states.
 ncclResult_t ncclMemAlloc(void** pointer, size_t size) {
   if (pointer == nullptr) {
     return prism::shim::Invalid("ncclMemAlloc : invalid pointer");
   }
+  prism::shim::Count("nccl_allocations_not_rounded");
   *pointer = nullptr;
   return size != 0 && cudaMalloc(pointer, size) != cudaSuccess
              ? prism::shim::SetLastError(ncclUnhandledCudaError, "Cuda failure 2 'out of memory'")

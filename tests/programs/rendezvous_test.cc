@@ -54,6 +54,10 @@ TEST_F(Programs, groups_of_all_kinds_are_made) {
   ExpectAllEnd({.script = "groups_of_all_kinds.py", .ranks = {4001}});
 }
 
+TEST_F(Programs, nccl_allocates_and_registers_the_memory_of_a_pool) {
+  ExpectAllEnd({.script = "nccl_memory.py", .ranks = {17}});
+}
+
 TEST_F(Programs, a_file_is_a_meeting_place_and_checks_pass) {
   ExpectAllEnd({.script = "checked_groups.py", .ranks = {17}});
 }
