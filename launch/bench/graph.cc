@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <malloc.h>
 
+#include "graph/base/check.h"
 #include "graph/base/rng.h"
 #include "graph/file.h"
 #include "graph/rank_classes.h"
@@ -16,11 +17,24 @@
 #include "replayer/engine.h"
 #include "slicer/workloads/workloads.h"
 
+// jemalloc's, where the program is linked to it.
+extern "C" [[gnu::weak]] int mallctl(
+    const char* name, void* old_value, size_t* old_size, void* new_value, size_t new_size);
+
 namespace prism::launch {
 namespace {
 
-// Bytes of the heap that are in use.
+// Bytes of the heap that are in use, by the allocator that the program is linked to: with
+// jemalloc's, the C library's own heap is empty.
 int64_t HeapBytes() {
+  if (mallctl != nullptr) {
+    uint64_t epoch = 1;
+    size_t bytes = 0;
+    size_t size = sizeof(bytes);
+    PRISM_CHECK_EQ(mallctl("epoch", nullptr, nullptr, &epoch, sizeof(epoch)), 0);  // now
+    PRISM_CHECK_EQ(mallctl("stats.allocated", &bytes, &size, nullptr, 0), 0);
+    return static_cast<int64_t>(bytes);
+  }
   const struct mallinfo2 info = mallinfo2();
   return static_cast<int64_t>(info.uordblks + info.hblkhd);
 }
