@@ -29,6 +29,11 @@ Status CannotWrite(const std::string& path, int error) {
   return full ? RunFailed(std::move(message)) : EnvironmentLacks(std::move(message));
 }
 
+// The process id keeps two runs that write to one place apart.
+std::string TemporaryName(const std::string& path) {
+  return fmt::format("{}.tmp{}", path, getpid());
+}
+
 // An open descriptor of a regular file and its size.
 class ReadHandle {
  public:
@@ -123,10 +128,16 @@ MappedFile::~MappedFile() {
 }
 
 Result<AtomicFile> AtomicFile::Create(const std::string& path) {
-  // The process id keeps two runs that write to one place apart.
-  std::string temporary = fmt::format("{}.tmp{}", path, getpid());
-  const int descriptor = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
-                              S_IRUSR | S_IWUSR | S_IRGRP | S_IROTH);
+  constexpr mode_t kMode = S_IRUSR | S_IWUSR | S_IRGRP | S_IROTH;
+  const size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  const int unnamed = open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, kMode);
+  if (unnamed >= 0) {
+    return AtomicFile(path, "", unnamed);
+  }
+  // The file system cannot make files without a name, or says itself what is wrong.
+  std::string temporary = TemporaryName(path);
+  const int descriptor = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kMode);
   if (descriptor < 0) {
     return CannotWrite(path, errno);
   }
@@ -163,7 +174,22 @@ Status AtomicFile::Append(std::string_view bytes) {
   return OkStatus();
 }
 
+// A link replaces nothing, so that the name is a temporary one first.
+Status AtomicFile::Name() {
+  std::string temporary = TemporaryName(path_);
+  unlink(temporary.c_str());  // of a process with this id that was killed
+  const std::string opened = fmt::format("/proc/self/fd/{}", descriptor_);
+  if (linkat(AT_FDCWD, opened.c_str(), AT_FDCWD, temporary.c_str(), AT_SYMLINK_FOLLOW) != 0) {
+    return CannotWrite(path_, errno);
+  }
+  temporary_ = std::move(temporary);
+  return OkStatus();
+}
+
 Status AtomicFile::Commit() {
+  if (temporary_.empty()) {
+    PRISM_RETURN_IF_ERROR(Name());
+  }
   // Network file systems report a full disk only here.
   if (close(std::exchange(descriptor_, -1)) != 0) {
     return CannotWrite(path_, errno);

@@ -1,7 +1,7 @@
-// Whole files in, whole files out. Nobody ever sees a file half written: it is created under a
-// temporary name in the same folder and renamed. Failures carry the code that the outside contract
-// gives them: kBadFile for what cannot be read, kEnvironment for a path that is not writable,
-// kRunFailed for a disk that fills up.
+// Whole files in, whole files out. Nobody ever sees a file half written: it has no name, or on file
+// systems without such files a temporary one in the same folder, until it is complete. Failures
+// carry the code that the outside contract gives them: kBadFile for what cannot be read,
+// kEnvironment for a path that is not writable, kRunFailed for a disk that fills up.
 #pragma once
 
 #include <cstddef>
@@ -32,8 +32,9 @@ class MappedFile {
   std::string_view bytes_;
 };
 
-// A file being written. Commit() puts it in place, replacing what was there; without it the
-// temporary file is removed. After a failure the object only accepts destruction.
+// A file being written. Commit() puts it in place, replacing what was there; without it nothing
+// is left, nor where the process is killed, except for a temporary name where files need one.
+// After a failure the object only accepts destruction.
 class AtomicFile {
  public:
   static Result<AtomicFile> Create(const std::string& path);
@@ -49,8 +50,10 @@ class AtomicFile {
   AtomicFile(std::string path, std::string temporary, int descriptor)
       : path_(std::move(path)), temporary_(std::move(temporary)), descriptor_(descriptor) {}
 
+  Status Name();
+
   std::string path_;
-  std::string temporary_;
+  std::string temporary_;  // "" while it has no name
   int descriptor_ = -1;
 };
 

@@ -1,6 +1,8 @@
 // The foundations: units, random numbers, hashes, files, compression, JSON, log, parallel loops.
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -136,8 +138,27 @@ TEST_F(Files, leaves_nothing_without_commit) {
     Result<AtomicFile> file = AtomicFile::Create(folder_ + "/data");
     ASSERT_TRUE(file.ok());
     ASSERT_TRUE(file->Append("half").ok());
-    EXPECT_EQ(FileCount(), 1U);
   }
+  EXPECT_EQ(FileCount(), 0U);
+}
+
+TEST_F(Files, leaves_nothing_where_the_writer_is_killed) {
+  const int unnamed = open(folder_.c_str(), O_TMPFILE | O_WRONLY, S_IRUSR);
+  if (unnamed < 0) {
+    GTEST_SKIP() << "the file system has no files without a name";
+  }
+  close(unnamed);
+  const pid_t writer = fork();
+  if (writer == 0) {
+    Result<AtomicFile> file = AtomicFile::Create(folder_ + "/data");
+    if (file.ok() && file->Append("half").ok()) {
+      raise(SIGKILL);
+    }
+    _exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(writer, &status, 0), writer);
+  EXPECT_TRUE(WIFSIGNALED(status));
   EXPECT_EQ(FileCount(), 0U);
 }
 
