@@ -50,6 +50,16 @@ bool IsSameFile(const std::filesystem::path& a, const std::filesystem::path& b) 
              std::filesystem::weakly_canonical(b, ignored);
 }
 
+// Whether the path names a file that prism-emulate has written beside the graph that is read.
+bool IsOfRun(const std::filesystem::path& path, const std::filesystem::path& graph) {
+  constexpr const char* kFiles[] = {"summary.json", "ranks.csv", "communicators.csv",
+                                    "config.toml",  "run.json",  "FAILED"};
+  std::error_code ignored;
+  return std::ranges::any_of(kFiles, [&](const char* name) {
+    return std::filesystem::equivalent(path, graph.parent_path() / name, ignored);
+  });
+}
+
 }  // namespace
 
 Result<VerbArguments> VerbArguments::Parse(const VerbSpec& spec,
@@ -160,6 +170,12 @@ Status VerbArguments::CheckOutput(std::string_view flag,
                             std::ranges::any_of(values, [&](const std::string& value) {
                               return IsSameFile(value, path);
                             }));
+  }
+  if (std::ranges::any_of(operands_, [&](const std::string& run) {
+        return IsOfRun(path, graph::GraphFileOf(run));
+      })) {
+    return InvalidArgument(fmt::format("{}{}: '{}' belongs to the run; name another file",
+                                       flag.size() == 1 ? "-" : "--", flag, path.string()));
   }
   if (is_taken) {
     return InvalidArgument(
