@@ -101,6 +101,18 @@ int RunVerb(const Verb& verb, const std::vector<std::string>& rest) {
   return said != kExitOk || output->gate.ok() ? said : Fail(who, output->gate);
 }
 
+// The help of all verbs of two words that begin with `first`; "" if there are none.
+std::string FamilyHelp(const std::vector<Verb>& verbs, const std::string& first) {
+  std::string text;
+  for (const Verb& verb : verbs) {
+    if (std::string_view(verb.spec.name).starts_with(first + " ")) {
+      text += text.empty() ? "" : "\n";
+      text += VerbHelp(verb.spec);
+    }
+  }
+  return text;
+}
+
 int Run(const std::vector<std::string>& words) {
   const std::vector<Verb> verbs = AllVerbs();
   if (!words.empty() && (words[0] == "--help" || words[0] == "-h")) {
@@ -112,6 +124,11 @@ int Run(const std::vector<std::string>& words) {
   for (const Verb& verb : verbs) {
     if (const size_t taken = WordsOf(verb, words); taken > 0) {
       return RunVerb(verb, {words.begin() + static_cast<std::ptrdiff_t>(taken), words.end()});
+    }
+  }
+  if (words.size() == 2 && (words[1] == "--help" || words[1] == "-h")) {
+    if (const std::string help = FamilyHelp(verbs, words[0]); !help.empty()) {
+      return Say("prism", help);
     }
   }
   return Fail("prism", UnknownVerb(verbs, words));

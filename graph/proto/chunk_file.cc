@@ -129,8 +129,10 @@ Status ChunkReader::CheckEnds(const FileFormat& format) {
   }
   const uint64_t end_at = bytes_.size() - kEndBytes;
   if (bytes_.substr(end_at + 8) != format.magic) {
-    return BadFile(fmt::format("{}: truncated, or followed by other data: no end mark at offset {}",
-                               file_name_, end_at));
+    return BadFile(
+        fmt::format("{}: truncated, or followed by other data: no end mark at offset {}; copy the "
+                    "file again or repeat the run",
+                    file_name_, end_at));
   }
   index_at_ = GetInteger(bytes_, end_at, 8);
   if (index_at_ < kHeaderBytes || index_at_ > end_at - kFrameBytes) {

@@ -43,7 +43,16 @@ std::string GraphFileOf(const std::string& path) {
              : path;
 }
 
+Status RefuseFailedRun(const std::string& path) {
+  std::error_code ignored;
+  const std::filesystem::path failure = std::filesystem::path(path) / "FAILED";
+  return std::filesystem::exists(failure, ignored)
+             ? BadFile(fmt::format("{}: this run failed; see {}", path, failure.string()))
+             : OkStatus();
+}
+
 Result<LoadedGraph> LoadValidGraph(const std::string& given) {
+  PRISM_RETURN_IF_ERROR(RefuseFailedRun(given));
   const std::string path = GraphFileOf(given);
   LoadedGraph loaded;
   loaded.path = path;

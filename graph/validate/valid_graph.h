@@ -30,8 +30,11 @@ struct LoadedGraph {
 // The graph file of a run if `path` is its output folder, else `path`.
 std::string GraphFileOf(const std::string& path);
 
-// `path`: as for GraphFileOf. kBadFile for a file that is absent or damaged, or for a graph that
-// cannot run, with its first faults.
+// kBadFile for the output folder of a run that failed.
+Status RefuseFailedRun(const std::string& path);
+
+// `path`: as for GraphFileOf. kBadFile for a run that failed, for a file that is absent or damaged,
+// and for a graph that cannot run, with its first faults.
 Result<LoadedGraph> LoadValidGraph(const std::string& path);
 
 }  // namespace prism::graph

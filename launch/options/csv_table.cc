@@ -87,6 +87,11 @@ Status CsvTable::AddRecord(std::vector<std::string> fields,
   if (fields.size() == 1 && fields.front().empty()) {
     return OkStatus();  // an empty line
   }
+  if (fields.size() != columns_.size() && columns_.size() == 1) {
+    return BadFile(
+        fmt::format("{}:1: '{}' is no header of a table; columns are separated by commas", where,
+                    columns_.front()));
+  }
   if (fields.size() != columns_.size()) {
     return BadFile(fmt::format("{}:{}: {} fields, but the header has {}", where, line,
                                fields.size(), columns_.size()));

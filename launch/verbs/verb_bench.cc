@@ -281,9 +281,10 @@ Status UnknownBench(const std::string& name) {
     known.push_back(bench.name);
   }
   const std::string near = NearestName(name, known);
-  return InvalidArgument(fmt::format("unknown bench '{}'; {}choose one of {}", name,
-                                     near.empty() ? "" : fmt::format("did you mean {}? ", near),
-                                     fmt::join(known, ", ")));
+  return InvalidArgument(fmt::format(
+      "unknown bench '{}'; {}", name,
+      near.empty() ? fmt::format("choose one of {}", fmt::join(known, ", "))
+                   : fmt::format("did you mean {}? prism bench --help names them all", near)));
 }
 
 // Refuses options that do not apply to the bench and would be silently ignored.

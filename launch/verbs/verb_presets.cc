@@ -155,9 +155,10 @@ Result<std::string> ShowPreset(const std::string& name, OutputFormat format) {
     return text + "\n";
   }
   const std::string near = NearestName(name, known);
-  return InvalidArgument(fmt::format("unknown preset '{}'; {}choose one of {}", name,
-                                     near.empty() ? "" : fmt::format("did you mean {}? ", near),
-                                     fmt::join(known, ", ")));
+  return InvalidArgument(fmt::format(
+      "unknown preset '{}'; {}", name,
+      near.empty() ? fmt::format("choose one of {}", fmt::join(known, ", "))
+                   : fmt::format("did you mean {}? prism presets lists them all", near)));
 }
 
 Result<VerbOutput> Run(const VerbArguments& arguments) {

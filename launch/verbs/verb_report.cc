@@ -59,10 +59,7 @@ Result<FinishedRun> LoadRun(const std::string& path) {
   std::string graph = path;
   if (fs::is_directory(path, ignored)) {
     const fs::path folder(path);
-    if (fs::exists(folder / "FAILED", ignored)) {
-      return BadFile(
-          fmt::format("{}: this run failed; see {}", path, (folder / "FAILED").string()));
-    }
+    PRISM_RETURN_IF_ERROR(graph::RefuseFailedRun(path));
     if (!fs::exists(folder / "config.toml", ignored)) {
       return BadFile(
           fmt::format("{}: not an output folder of prism-emulate (it has no config.toml)", path));

@@ -297,12 +297,12 @@ TEST(KinetoImport, rank_without_a_profile_does_what_the_next_lower_one_does) {
 
 TEST(KinetoImport, what_cannot_be_read_is_refused_with_its_place) {
   EXPECT_THAT(ErrorOf("{\"traceEvents\": [}, 1, 2, 3, 4, 5, 6, 7, 8]}"),
-              HasSubstr("profile0: byte 17: "));
+              HasSubstr("profile0: no trace of torch.profiler: byte 17 of the JSON: "));
   EXPECT_THAT(ErrorOf("{\"traceEvents\": []}"), HasSubstr("contains no kernels of a GPU"));
   EXPECT_THAT(ErrorOf(Profile().Step(0, 1).Task("k", 7, 0, 1).Json()),
               HasSubstr("contains no calls of CUDA"));
-  EXPECT_THAT(ErrorOf("no JSON"), HasSubstr("profile0: byte 1: Invalid value"));
-  EXPECT_THAT(ErrorOf(""), HasSubstr("profile0: byte 0: The document is empty"));
+  EXPECT_THAT(ErrorOf("no JSON"), HasSubstr("byte 1 of the JSON: Invalid value"));
+  EXPECT_THAT(ErrorOf(""), HasSubstr("byte 0 of the JSON: The document is empty"));
   EXPECT_THAT(ErrorOf("\"abc\""), HasSubstr("contains no kernels of a GPU"));
   EXPECT_THAT(ErrorOf(SmallStep(5, 2).Json()), HasSubstr("of rank 5, but the job has 2"));
   const Result<ImportResult> twice = Import({SmallStep().Json(), SmallStep().Json()});

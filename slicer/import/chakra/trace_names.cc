@@ -70,7 +70,8 @@ Status SortByRank(std::vector<std::string>* files) {
   files->clear();
   for (const auto& [rank, file] : by_rank) {
     if (rank != next++) {
-      return InvalidArgument(fmt::format("there is no file for rank {}", next - 1));
+      return BadFile(
+          fmt::format("{} is of rank {}, but there is no file for rank {}", file, rank, next - 1));
     }
     files->push_back(file);
   }

@@ -314,8 +314,8 @@ Result<KinetoTrace> ReadKinetoTrace(std::string_view bytes, const std::string& f
   trace.is_cut_off =
       parsed.IsError() && handler.is_inside() && parsed.Offset() + kLongestEscape >= bytes.size();
   if (parsed.IsError() && !trace.is_cut_off) {
-    return BadFile(fmt::format("{}: byte {}: {}", file, parsed.Offset(),
-                               rapidjson::GetParseError_En(parsed.Code())));
+    return BadFile(fmt::format("{}: no trace of torch.profiler: byte {} of the JSON: {}", file,
+                               parsed.Offset(), rapidjson::GetParseError_En(parsed.Code())));
   }
   for (std::vector<KinetoRange>* ranges :
        {&trace.steps, &trace.calls, &trace.issues, &trace.tasks}) {
