@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <utility>
@@ -59,6 +60,11 @@ Status PrintReport(const RunContext& context,
   }
   replayer::TextOptions text;
   text.output_folder = folder.path();
+  if (context.options.perfetto) {
+    std::error_code unknown;
+    text.trace_bytes =
+        static_cast<int64_t>(std::filesystem::file_size(folder.path() + "/trace.pftrace", unknown));
+  }
   text.wall = WallText(wall);
   return Print(ColoredSummary(replayer::SummaryText(summary, text),
                               ShowsColor(context.options.color, STDOUT_FILENO)));

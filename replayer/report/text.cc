@@ -140,6 +140,10 @@ std::string TailLines(const Summary& summary, const TextOptions& options) {
   if (!options.output_folder.empty()) {
     text += fmt::format("  files             {}\n", options.output_folder);
   }
+  if (options.trace_bytes > 0) {
+    text += fmt::format("  trace             {}/trace.pftrace, {}; open it in ui.perfetto.dev\n",
+                        options.output_folder, FormatBytes(options.trace_bytes));
+  }
   if (!options.output_folder.empty() && summary.peak_memory.is_known()) {
     text += fmt::format("  next              prism mem {} --rank {}\n",
                         ShellWord(options.output_folder + "/graph.prism"),

@@ -11,6 +11,7 @@ namespace prism::replayer {
 
 struct TextOptions {
   std::string output_folder;  // "" when nothing was written
+  int64_t trace_bytes = 0;    // of trace.pftrace there; 0: none
   std::string wall;           // where the real time went, one line; "": none
 };
 

@@ -33,6 +33,9 @@ TEST(Summary, says_of_how_many_steps_an_iteration_is) {
   graph.job.facts.iteration_begin = "an optimizer step";
   EXPECT_THAT(SummaryJson(SummaryOf(graph)), HasSubstr("\"steps_per_iteration\": 1"));
   EXPECT_THAT(SummaryText(SummaryOf(graph), {}), Not(HasSubstr("steps")));
+  EXPECT_THAT(
+      SummaryText(SummaryOf(graph), {.output_folder = "out", .trace_bytes = 2048, .wall = ""}),
+      HasSubstr("  trace             out/trace.pftrace, 2 KiB; open it in ui."));
   graph.job.facts.steps_per_iteration = 3;
   EXPECT_THAT(SummaryJson(SummaryOf(graph)), HasSubstr("\"steps_per_iteration\": 3"));
   EXPECT_THAT(SummaryText(SummaryOf(graph), {}),
