@@ -1,7 +1,5 @@
 #include "launch/options/options.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -17,6 +15,7 @@
 #include "graph/validate/limits.h"
 #include "launch/options/command_line.h"
 #include "launch/options/config_file.h"
+#include "launch/options/environment.h"
 
 namespace prism::launch {
 namespace {
@@ -37,60 +36,6 @@ struct Parsed {
   bool help = false;
   bool version = false;
 };
-
-// Whether the names differ by one letter added, missing or different.
-bool IsOneLetterOff(std::string_view name, std::string_view meant) {
-  const auto begin = static_cast<size_t>(std::ranges::mismatch(name, meant).in1 - name.begin());
-  name.remove_prefix(begin);
-  meant.remove_prefix(begin);
-  while (!name.empty() && !meant.empty() && name.back() == meant.back()) {
-    name.remove_suffix(1);
-    meant.remove_suffix(1);
-  }
-  return std::max(name.size(), meant.size()) == 1;
-}
-
-constexpr std::string_view kBeginning = "PRISM_";
-
-// What the shim, the tests and the stand-ins for a driver read.
-constexpr auto kOwnVariables = std::to_array<std::string_view>(
-    {"BLOCK_EVENTS", "CHANNEL_FD", "CHANNEL_PATH", "DRIVER", "EXCHANGE", "FAKE_GPU", "FAKE_GPU_LOG",
-     "GOLDEN_UPDATE", "GUARD", "HOLD", "STACK_FD", "STORE", "TEST_DEVICE", "VALUES",
-     "VALUES_BYTES"});
-
-// A variable whose name differs from an option's by one letter is a typing error, like an unknown
-// flag. Others may belong to other software, as may short ones, which are close to any name: those
-// are returned.
-Result<std::vector<std::string>> UnknownVariables() {
-  constexpr size_t kShortest = 6;
-  std::vector<std::string> known;
-  for (const OptionSpec& spec : OptionTable()) {
-    known.push_back(EnvironmentName(spec).substr(kBeginning.size()));
-  }
-  std::vector<std::string> unknown;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string_view text = *entry;
-    if (!text.starts_with(kBeginning)) {
-      continue;
-    }
-    const std::string_view variable = text.substr(0, text.find('='));
-    const std::string_view name = variable.substr(kBeginning.size());
-    const auto meant = std::ranges::find_if(
-        known, [&](const std::string& option) { return IsOneLetterOff(name, option); });
-    if (std::ranges::find(known, name) != known.end() ||
-        std::ranges::find(kOwnVariables, name) != kOwnVariables.end()) {
-      continue;
-    }
-    if (meant != known.end() && name.size() >= kShortest) {
-      return InvalidArgument(fmt::format(
-          "{} is set, but there is no such option; did you mean {}{}? Rename or unset it", variable,
-          kBeginning, *meant));
-    }
-    unknown.emplace_back(variable);
-  }
-  std::ranges::sort(unknown);
-  return unknown;
-}
 
 Result<Parsed> ParseArguments(const std::vector<std::string>& arguments) {
   Parsed parsed;
@@ -141,6 +86,10 @@ Result<RawValues> CollectValues(const Parsed& parsed, InputHashes* read) {
     if (found != parsed.texts.end()) {
       values[key] = {found->second, fmt::format("--{}", spec.flag), ""};
     } else if (const char* text = std::getenv(environment.c_str()); text != nullptr) {
+      if (*text == '\0') {
+        return InvalidArgument(
+            fmt::format("{} is empty; give it a value or unset it", environment));
+      }
       values[key] = {{text}, environment, ""};
     }
   }
@@ -416,7 +365,7 @@ Result<Options> TypedOptions(const RawValues& values) {
     if (!raw.file.empty()) {
       options.files[key] = raw.file;
     }
-    if (raw.origin.starts_with(kBeginning)) {
+    if (raw.origin.starts_with(kVariableBeginning)) {
       options.variables[key] = raw.origin;
     }
   }

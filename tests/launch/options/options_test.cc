@@ -76,6 +76,12 @@ TEST(Options, option_given_twice_is_refused_unless_it_is_repeatable) {
   EXPECT_TRUE(ParseCommandLine({"--quiet", "--quiet"}).ok());
 }
 
+TEST(Options, empty_variable_is_refused) {
+  const ScopedVariable tp("PRISM_TP", "");
+  EXPECT_EQ(Refusal({}).message(), "PRISM_TP is empty; give it a value or unset it");
+  EXPECT_TRUE(ParseCommandLine({"--tp", "8"}).ok());
+}
+
 TEST(Options, variables_of_the_environment_are_named_in_refusals) {
   setenv("PRISM_TP", "7", 1);
   setenv("PRISM_WHATEVER", "1", 1);
