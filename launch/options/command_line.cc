@@ -57,6 +57,38 @@ Status RefuseRepeated(const std::vector<FlagSpec>& flags, const SplitCommandLine
   return OkStatus();
 }
 
+// The arguments for CLI11, which would take "--force" for the value of the option before it and
+// "--force=2" for "--force": switches with a value move to `split`.
+Result<std::vector<std::string>> CheckArguments(const std::vector<FlagSpec>& flags,
+                                                const std::vector<std::string>& arguments,
+                                                const std::string& help,
+                                                SplitCommandLine* split) {
+  std::vector<std::string> checked;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const std::string argument = WithDashes(arguments[i]);
+    const std::string name = argument.substr(0, argument.find('='));
+    const bool has_value = name.size() < argument.size();
+    const auto flag =
+        std::ranges::find(flags, name, [](const FlagSpec& known) { return Dashed(known.name); });
+    const bool is_known = flag != flags.end();
+    if (is_known && flag->is_switch && has_value) {
+      const std::string word = argument.substr(name.size() + 1);
+      if (std::ranges::find(kSwitchWords, word) == kSwitchWords.end()) {
+        return InvalidArgument(fmt::format("{}: '{}' is unknown; choose one of {}", name, word,
+                                           fmt::join(kSwitchWords, ", ")));
+      }
+      split->texts[flag->name].push_back(word);
+      continue;
+    }
+    if (is_known && !flag->is_switch && !has_value && i + 1 < arguments.size() &&
+        arguments[i + 1].starts_with("--")) {
+      return InvalidArgument(fmt::format("{} needs a value; see {}", name, help));
+    }
+    checked.push_back(argument);
+  }
+  return checked;
+}
+
 constexpr size_t kHelpIndent = 34;
 constexpr size_t kHelpWidth = 100;
 
@@ -90,10 +122,19 @@ std::string OptionHelp(const std::string& flag_and_value,
   return line + text + "\n";
 }
 
+bool SplitCommandLine::IsOn(std::string_view name) const {
+  const auto given = texts.find(name);
+  return given != texts.end() &&
+         (std::ranges::find(kSwitchWords, given->second.back()) - kSwitchWords.begin()) % 2 == 1;
+}
+
 Result<SplitCommandLine> SplitArguments(const std::vector<FlagSpec>& flags,
                                         const std::vector<std::string>& arguments,
-                                        const std::string& help) {
+                                        const std::string& help,
+                                        bool takes_operands) {
   SplitCommandLine split;
+  PRISM_ASSIGN_OR_RETURN(std::vector<std::string> checked,
+                         CheckArguments(flags, arguments, help, &split));
   CLI::App app;
   app.set_help_flag("");
   app.allow_extras(true);
@@ -109,12 +150,9 @@ Result<SplitCommandLine> SplitArguments(const std::vector<FlagSpec>& flags,
           ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     }
   }
-  std::vector<std::string> reversed;  // as CLI11 wants them
-  for (auto argument = arguments.rbegin(); argument != arguments.rend(); ++argument) {
-    reversed.push_back(WithDashes(*argument));
-  }
+  std::ranges::reverse(checked);  // as CLI11 wants them
   try {
-    app.parse(reversed);
+    app.parse(checked);
   } catch (const CLI::ArgumentMismatch& error) {
     const std::string what = error.what();  // "--rank: 1 required TEXT missing"
     return InvalidArgument(
@@ -123,17 +161,18 @@ Result<SplitCommandLine> SplitArguments(const std::vector<FlagSpec>& flags,
     return InvalidArgument(fmt::format("{}; see {}", error.what(), help));
   }
   for (const std::string& rest : app.remaining()) {
-    if (rest.size() > 1 && rest.front() == '-') {
+    const bool is_option = rest.size() > 1 && rest.front() == '-';
+    if (is_option && (takes_operands || split.operands.empty())) {
       return UnknownOption(flags, rest, help);
     }
     split.operands.push_back(rest);
   }
-  PRISM_RETURN_IF_ERROR(RefuseRepeated(flags, split));
   for (const auto& [name, on] : switches) {
     if (on) {
-      split.texts[name] = {"on"};
+      split.texts[name].emplace_back("on");
     }
   }
+  PRISM_RETURN_IF_ERROR(RefuseRepeated(flags, split));
   std::erase_if(split.texts, [](const auto& entry) { return entry.second.empty(); });
   return split;
 }

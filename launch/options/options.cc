@@ -51,13 +51,19 @@ Result<Parsed> ParseArguments(const std::vector<std::string>& arguments) {
     flags.push_back({spec.flag, spec.value_name.empty(), spec.repeatable});
   }
   PRISM_ASSIGN_OR_RETURN(const SplitCommandLine split,
-                         SplitArguments(flags, {arguments.begin(), dashes}, "--help"));
+                         SplitArguments(flags, {arguments.begin(), dashes}, "--help",
+                                        /*takes_operands=*/false));
   if (!split.operands.empty()) {
-    return InvalidArgument(
-        fmt::format("unexpected argument '{}'; see --help", split.operands.front()));
+    const std::string& first = split.operands.front();
+    int64_t number = 0;
+    const bool is_program = parsed.program.empty() && !ParseNumber(first, &number);
+    return InvalidArgument(fmt::format(
+        "unexpected argument '{}'; {}", first,
+        is_program ? fmt::format("a program goes after --: -- {}", fmt::join(split.operands, " "))
+                   : "see --help"));
   }
-  parsed.help = split.texts.contains("help");
-  parsed.version = split.texts.contains("version");
+  parsed.help = split.IsOn("help");
+  parsed.version = split.IsOn("version");
   for (const OptionSpec& spec : OptionTable()) {
     if (const auto found = split.texts.find(spec.flag); found != split.texts.end()) {
       parsed.texts[ConfigKey(spec)] = found->second;
@@ -155,7 +161,7 @@ class TypedReader {
   }
 
   void ReadSwitch(const std::string& key, bool* target) {
-    if (const auto index = ReadChoice(key, {"off", "on", "0", "1", "false", "true"})) {
+    if (const auto index = ReadChoice(key, {kSwitchWords.begin(), kSwitchWords.end()})) {
       *target = *index % 2 == 1;
     }
   }

@@ -77,6 +77,11 @@ Result<VerbArguments> VerbArguments::Parse(const VerbSpec& spec,
   PRISM_ASSIGN_OR_RETURN(
       SplitCommandLine split,
       SplitArguments(flags, arguments, fmt::format("prism {} --help", spec.name)));
+  for (const FlagSpec& flag : flags) {
+    if (flag.is_switch && !split.IsOn(flag.name)) {
+      split.texts.erase(flag.name);
+    }
+  }
   parsed.texts_ = std::move(split.texts);
   parsed.operands_ = std::move(split.operands);
   if (parsed.help()) {

@@ -76,6 +76,23 @@ TEST(Options, option_given_twice_is_refused_unless_it_is_repeatable) {
   EXPECT_TRUE(ParseCommandLine({"--quiet", "--quiet"}).ok());
 }
 
+TEST(Options, word_with_two_dashes_is_no_value) {
+  EXPECT_EQ(Refusal({"--out", "--force"}).message(), "--out needs a value; see --help");
+  EXPECT_EQ(Refusal({"--target_gpus", "--model", "llama3-8b"}).message(),
+            "--target-gpus needs a value; see --help");
+  EXPECT_THAT(Refusal({"--seed", "-5"}).message(), HasSubstr("'-5' is not"));
+}
+
+TEST(Options, switch_takes_no_value_or_a_word) {
+  for (const char* wrong : {"--force=maybe", "--force=2", "--force="}) {
+    EXPECT_THAT(Refusal({wrong}).message(), HasSubstr("--force: '")) << wrong;
+  }
+  EXPECT_TRUE(ParseCommandLine({"--force=true"})->options.force);
+  const ScopedVariable force("PRISM_FORCE", "on");
+  EXPECT_TRUE(ParseCommandLine({})->options.force);
+  EXPECT_FALSE(ParseCommandLine({"--force=off"})->options.force);
+}
+
 TEST(Options, empty_variable_is_refused) {
   const ScopedVariable tp("PRISM_TP", "");
   EXPECT_EQ(Refusal({}).message(), "PRISM_TP is empty; give it a value or unset it");
@@ -106,6 +123,12 @@ TEST(Options, unknown_option_names_the_nearest_one) {
   const Status status = Refusal({"--target-gpu", "16"});
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(status.message(), HasSubstr("--target-gpus"));
+}
+
+TEST(Options, program_goes_after_two_dashes) {
+  EXPECT_EQ(Refusal({"--tp", "2", "python", "train.py", "--lr", "0.1"}).message(),
+            "unexpected argument 'python'; a program goes after --: -- python train.py --lr 0.1");
+  EXPECT_EQ(Refusal({"8192"}).message(), "unexpected argument '8192'; see --help");
 }
 
 TEST(Options, values_that_have_not_landed_are_refused) {
