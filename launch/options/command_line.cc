@@ -30,6 +30,9 @@ std::string Dashed(const std::string& flag_and_value) {
          flag_and_value;
 }
 
+// What torchrun calls the number of ranks.
+constexpr std::string_view kTorchrunSizes[] = {"nnodes", "nproc-per-node"};
+
 Status UnknownOption(const std::vector<FlagSpec>& flags,
                      const std::string& argument,
                      const std::string& help) {
@@ -39,10 +42,16 @@ Status UnknownOption(const std::vector<FlagSpec>& flags,
   }
   const std::string name = argument.substr(0, argument.find('='));
   const size_t dashes = std::min(name.find_first_not_of('-'), name.size());
-  const std::string near = NearestName(name.substr(dashes), known);
-  return InvalidArgument(fmt::format(
-      "unknown option {}; {}", name,
-      near.empty() ? fmt::format("see {}", help) : fmt::format("did you mean {}?", Dashed(near))));
+  const std::string bare = name.substr(dashes);
+  const std::string near = NearestName(bare, known);
+  std::string hint =
+      near.empty() ? fmt::format("see {}", help) : fmt::format("did you mean {}?", Dashed(near));
+  constexpr const char* kSize = "target-gpus";
+  if (std::ranges::find(kTorchrunSizes, bare) != std::end(kTorchrunSizes) &&
+      std::ranges::find(known, kSize) != known.end()) {
+    hint = fmt::format("--{} gives the number of ranks", kSize);
+  }
+  return InvalidArgument(fmt::format("unknown option {}; {}", name, hint));
 }
 
 Status RefuseRepeated(const std::vector<FlagSpec>& flags, const SplitCommandLine& split) {

@@ -62,21 +62,36 @@ Result<std::string> ScalarText(const std::string& where, const toml::node& node)
   return BadFile(fmt::format("{}: expected a string, a number, true or false", where));
 }
 
-Status ReadTable(const std::string& path, const toml::table& table, ConfigValues* values);
+// Suggests a key that is allowed there: in that section, or, for "", outside of sections.
+Status UnknownKey(const std::string& where,
+                  const std::string& key,
+                  const std::string& section,
+                  bool is_table) {
+  if (key == "config") {
+    return BadFile(fmt::format("{}: a config file cannot name another; leave 'config' out", where));
+  }
+  std::vector<std::string> known = {kProgram.flag};
+  for (const OptionSpec& spec : OptionTable()) {
+    known.push_back(ConfigKey(spec));
+  }
+  std::erase_if(known, [&](const std::string& name) {
+    const OptionSpec* spec = FindKey(name);
+    return spec == nullptr || (!section.empty() && SectionOf(*spec) != section);
+  });
+  const std::string near = NearestName(key, is_table ? Sections() : known);
+  return BadFile(fmt::format("{}: unknown key '{}'{}", where, key,
+                             near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
+}
 
+// Of that section, or, for "", outside of sections.
 Status ReadEntry(const std::string& path,
+                 const std::string& section,
                  const std::string& key,
                  const toml::node& node,
                  ConfigValues* values) {
   const OptionSpec* spec = FindKey(key);
   if (spec == nullptr) {
-    std::vector<std::string> known;
-    for (const OptionSpec& entry : OptionTable()) {
-      known.push_back(ConfigKey(entry));
-    }
-    const std::string near = NearestName(key, known);
-    return BadFile(fmt::format("{}: unknown key '{}'{}", Where(path, node), key,
-                               near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
+    return UnknownKey(Where(path, node), key, section, node.is_table());
   }
   ConfigValue value = {.texts = {}, .line = node.source().begin.line};
   if (spec == &kProgram && !node.is_array()) {
@@ -108,7 +123,7 @@ Status ReadTable(const std::string& path, const toml::table& table, ConfigValues
     const bool is_section =
         node.is_table() && std::find(Sections().begin(), Sections().end(), key) != Sections().end();
     if (!is_section) {
-      PRISM_RETURN_IF_ERROR(ReadEntry(path, key, node, values));
+      PRISM_RETURN_IF_ERROR(ReadEntry(path, "", key, node, values));
       continue;
     }
     for (const auto& [inner_name, inner] : *node.as_table()) {
@@ -118,7 +133,7 @@ Status ReadTable(const std::string& path, const toml::table& table, ConfigValues
         return BadFile(fmt::format("{}: '{}' belongs in [{}], not in [{}]", Where(path, inner),
                                    inner_key, SectionOf(*spec), key));
       }
-      PRISM_RETURN_IF_ERROR(ReadEntry(path, inner_key, inner, values));
+      PRISM_RETURN_IF_ERROR(ReadEntry(path, key, inner_key, inner, values));
     }
   }
   return OkStatus();
@@ -270,6 +285,10 @@ Result<ConfigValues> ReadConfigFile(const std::string& path, InputHashes* read) 
     table = toml::parse(text);
   } catch (const toml::parse_error& error) {
     return BadFile(fmt::format("{}:{}: {}", path, error.source().begin.line, error.description()));
+  }
+  if (table.empty()) {
+    return BadFile(
+        fmt::format("{}: contains no option; see prism-emulate --help for what it may hold", path));
   }
   ConfigValues values;
   PRISM_RETURN_IF_ERROR(ReadTable(path, table, &values));

@@ -45,6 +45,17 @@ size_t EditDistance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
+// Whether the name is the beginning of the other, or words at its end: "dry", "gpus".
+bool IsPart(std::string_view name, std::string_view whole) {
+  constexpr size_t kShortest = 3;
+  if (name.size() < kShortest || name.size() >= whole.size()) {
+    return false;
+  }
+  const char before = whole[whole.size() - name.size() - 1];
+  return whole.starts_with(name) ||
+         (whole.ends_with(name) && (before == '-' || before == '_' || before == '.'));
+}
+
 constexpr const char* kHelpHead =
     "prism-emulate: run the ranks you care about of a training job with thousands of GPUs on one\n"
     "machine; every other rank is virtual. Prints iteration time, memory and what limits the job.\n"
@@ -220,10 +231,12 @@ std::string HelpText() {
 
 std::string NearestName(std::string_view name, const std::vector<std::string>& known) {
   std::string best;
-  size_t best_distance = name.size() / 3 + 2;  // further away it is a different word
+  // In halves of an edit. Further away it is another word; parts count between one edit and two.
+  size_t best_distance = 2 * std::max(name.size() / 3, size_t{1}) + 2;
   for (const std::string& candidate : known) {
-    const bool begins = name.size() > 2 && candidate.starts_with(name);
-    const size_t distance = begins ? 1 : EditDistance(name, candidate);
+    const bool is_part = IsPart(name, candidate) || IsPart(candidate, name);
+    const size_t edits = 2 * EditDistance(name, candidate);
+    const size_t distance = is_part ? std::min(edits, size_t{3}) : edits;
     if (distance < best_distance) {
       best_distance = distance;
       best = candidate;

@@ -123,6 +123,17 @@ TEST(Options, unknown_option_names_the_nearest_one) {
   const Status status = Refusal({"--target-gpu", "16"});
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(status.message(), HasSubstr("--target-gpus"));
+  EXPECT_THAT(Refusal({"--gpus", "16"}).message(), HasSubstr("did you mean --target-gpus?"));
+}
+
+TEST(Options, names_that_are_not_near_are_not_suggested) {
+  EXPECT_EQ(NearestName("help", {"ep", "tp"}), "");
+  EXPECT_EQ(NearestName("nnodes", {"model"}), "");
+  EXPECT_EQ(NearestName("nodes", {"model"}), "");
+  EXPECT_EQ(NearestName("tpp", {"pp", "tp"}), "pp");
+  EXPECT_EQ(NearestName("gpu_per_node", {"gpu", "gpus_per_node"}), "gpus_per_node");
+  EXPECT_EQ(NearestName("num_layers", {"layers"}), "layers");
+  EXPECT_EQ(NearestName("dry", {"dp", "dry-run"}), "dry-run");
 }
 
 TEST(Options, program_goes_after_two_dashes) {
@@ -158,6 +169,17 @@ TEST(Options, what_a_config_file_gets_wrong_is_a_bad_file_with_its_line) {
   EXPECT_EQ(Refusal({"--config", WriteConfig("tp = \"many\"\n")}).code(), StatusCode::kBadFile);
   EXPECT_EQ(Refusal({"--config", WriteConfig("tp = \n")}).code(), StatusCode::kBadFile);
   EXPECT_EQ(Refusal({"--config", "absent.toml"}).code(), StatusCode::kBadFile);
+  EXPECT_EQ(Refusal({"--config", WriteConfig("# nothing\n")}).code(), StatusCode::kBadFile);
+}
+
+TEST(Options, only_keys_that_a_config_file_may_have_there_are_suggested) {
+  for (const char* text : {"config = \"x\"\n", "help = true\n", "[cluster]\ntpp = 2\n"}) {
+    const Status status = Refusal({"--config", WriteConfig(text)});
+    EXPECT_EQ(status.code(), StatusCode::kBadFile) << text;
+    EXPECT_THAT(status.message(), Not(HasSubstr("did you mean"))) << text;
+  }
+  EXPECT_THAT(Refusal({"--config", WriteConfig("[clustr]\n")}).message(),
+              HasSubstr("did you mean 'cluster'?"));
 }
 
 TEST(Options, every_option_is_in_the_help_once) {
