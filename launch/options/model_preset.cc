@@ -120,6 +120,10 @@ Result<ModelPreset> ParseModel(std::string_view text, const std::string& where) 
   ModelPreset preset;
   graph::ModelSpec& model = preset.model;
   model.name = reader.Text("name");
+  if (model.name == "." || model.name == ".." || model.name.find('/') != std::string::npos) {
+    reader.Fail("name", fmt::format("'{}' cannot be part of the name of an output folder; use no /",
+                                    model.name));
+  }
   model.source = reader.Text("source");
   preset.description = reader.Text("description");
   model.block = reader.Choice("block", graph::kBlockKindNames);

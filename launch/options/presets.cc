@@ -152,8 +152,12 @@ Status ReadProfile(TomlReader reader,
     return BadFile("profiles refer to each other in a circle");
   }
   for (const std::string& name : reader.TextsOr("profiles")) {
-    PRISM_ASSIGN_OR_RETURN(const PresetText text, FindText(PresetKind::kProfile, name));
-    PRISM_ASSIGN_OR_RETURN(TomlDocument document, TomlDocument::Parse(text.text, text.where));
+    const Result<PresetText> text = FindText(PresetKind::kProfile, name);
+    if (!text.ok()) {
+      reader.Fail("profiles", text.status().message());
+      return OkStatus();
+    }
+    PRISM_ASSIGN_OR_RETURN(TomlDocument document, TomlDocument::Parse(text->text, text->where));
     TomlReader below = document.root();
     below.Text("name");
     const std::string source = below.Text("source");
@@ -278,6 +282,7 @@ Result<graph::ClusterSpec> ParseCluster(std::string_view text,
 }
 
 Status AddProfile(const std::string& name, const ProfileOverrides& overrides, Profile* profile) {
+  PRISM_RETURN_IF_ERROR(FindText(PresetKind::kProfile, name).status());
   const std::string text = fmt::format("profiles = [\"{}\"]\n", name);
   PRISM_ASSIGN_OR_RETURN(TomlDocument document, TomlDocument::Parse(text, name));
   PRISM_RETURN_IF_ERROR(ReadProfile(document.root(), 0, overrides, profile));

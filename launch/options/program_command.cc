@@ -146,7 +146,7 @@ std::string ProgramName(const std::vector<std::string>& program) {
   const OptionsEnd name = NameWord(program);
   const std::string& word = program[name.word < program.size() ? name.word : 0];
   if (name.last == 'm') {
-    return word;
+    return FileName(word);
   }
   const bool is_script = name.word > FirstWord(program).word;
   return is_script ? std::filesystem::path(word).stem().string() : FileName(word);

@@ -1,6 +1,8 @@
 #include "launch/options/toml_reader.h"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,12 +10,15 @@
 #include <fmt/format.h>
 #include <toml++/toml.h>
 
+#include "launch/options/options.h"
+
 namespace prism::launch {
 
 struct TomlDocument::State {
   toml::table table;
   std::string where;
   Status status;
+  bool lacks_key = false;  // the status says no more than that
 };
 
 namespace {
@@ -54,16 +59,21 @@ const Status& TomlDocument::status() const {
 }
 
 void TomlReader::Fail(const std::string& key, const std::string& what) {
-  if (!state_->status.ok()) {
+  const toml::node* node = key.empty() ? AsTable(table_) : FindNode(table_, key);
+  const bool says_more = state_->lacks_key && node != nullptr;  // perhaps its misspelt name
+  if (!state_->status.ok() && !says_more) {
     return;
   }
-  const toml::node* node = key.empty() ? AsTable(table_) : FindNode(table_, key);
+  state_->lacks_key = node == nullptr;
   const std::string line = node == nullptr ? "" : fmt::format(":{}", node->source().begin.line);
   const std::string name = key.empty() ? path_.substr(0, path_.size() - 1) : path_ + key;
-  state_->status = BadFile(fmt::format("{}{}: {}: {}", state_->where, line, name, what));
+  const std::string fault = node == nullptr ? fmt::format("the key '{}' is missing", name)
+                                            : fmt::format("{}: {}", name, what);
+  state_->status = BadFile(fmt::format("{}{}: {}", state_->where, line, fault));
 }
 
-bool TomlReader::Has(const std::string& key) const {
+bool TomlReader::Has(const std::string& key) {
+  known_.insert(key);
   return FindNode(table_, key) != nullptr;
 }
 
@@ -197,9 +207,15 @@ void TomlReader::Refuse(const std::string& what) {
 }
 
 void TomlReader::RefuseOthers() {
-  for (const std::string& key : Keys()) {
+  const std::vector<std::string> keys = Keys();
+  known_.insert(used_.begin(), used_.end());
+  std::vector<std::string> absent;
+  std::ranges::set_difference(known_, keys, std::back_inserter(absent));
+  for (const std::string& key : keys) {
     if (used_.count(key) == 0) {
-      Fail(key, "unknown key");
+      const std::string near = NearestName(key, absent);
+      Fail(key,
+           near.empty() ? "unknown key" : fmt::format("unknown key; did you mean '{}'?", near));
     }
   }
 }

@@ -1,5 +1,6 @@
-// Reads typed values out of a TOML document and keeps the first failure, so that readers of presets
-// are plain lists of fields. The only place besides config_file.cc that knows toml++.
+// Reads typed values out of a TOML document and keeps the first failure (one of a key that is there
+// before that of a missing one), so that readers of presets are plain lists of fields. The only
+// place besides config_file.cc that knows toml++.
 #pragma once
 
 #include <array>
@@ -53,13 +54,17 @@ class TomlReader {
   TomlReader Table(const std::string& key);
   std::vector<TomlReader> TablesOr(const std::string& key);  // [[key]] in their order; absent: none
 
-  [[nodiscard]] bool Has(const std::string& key) const;
+  [[nodiscard]] bool Has(const std::string& key);
   [[nodiscard]] std::vector<std::string> Keys() const;  // in alphabetical order
+
+  // Fails because of the key's value, or, whatever is wrong, because it is missing.
+  void Fail(const std::string& key, const std::string& what);
 
   // Fails because the table as a whole lacks something.
   void Refuse(const std::string& what);
 
-  // Fails on a key that nothing has read: a misspelt key must not be ignored.
+  // Fails on a key that nothing has read, with a near one that may be there: a misspelt key must
+  // not be ignored.
   void RefuseOthers();
 
  private:
@@ -67,12 +72,11 @@ class TomlReader {
   TomlReader(TomlDocument::State* state, const void* table, std::string path)
       : state_(state), table_(table), path_(std::move(path)) {}
 
-  void Fail(const std::string& key, const std::string& what);
-
   TomlDocument::State* state_;
   const void* table_;  // toml::table, nullptr after a failure
   std::string path_;   // "gpu." for messages
   std::set<std::string> used_;
+  std::set<std::string> known_;  // and those that may be left out
 };
 
 }  // namespace prism::launch

@@ -113,7 +113,20 @@ TEST(Presets, files_that_were_read_are_noted_and_built_in_presets_are_not) {
 TEST(Presets, a_profile_that_is_not_there_is_refused_by_name) {
   const std::string text = Replaced(TextOf("h100-8x"), "gpus/h100-80", "gpus/h100-8");
   const Status status = ParseCluster(text, "c.toml").status();
+  EXPECT_EQ(status.code(), StatusCode::kBadFile);
+  EXPECT_THAT(status.message(), HasSubstr("c.toml:4: profiles: unknown profile 'gpus/h100-8'"));
   EXPECT_THAT(status.message(), HasSubstr("did you mean gpus/h100-80?"));
+  Profile profile;
+  EXPECT_EQ(AddProfile("gpus/h100-8", {}, &profile).code(), StatusCode::kInvalidArgument);
+}
+
+TEST(Presets, a_name_that_leads_to_another_folder_is_refused) {
+  for (const char* name : {"../../x", "a/b", "/x", ".", ".."}) {
+    const std::string text = Replaced(TextOf("gpt3-13b"), "gpt3-13b", name);
+    const Status status = ParseModel(text, "m.toml").status();
+    EXPECT_EQ(status.code(), StatusCode::kBadFile) << name;
+    EXPECT_THAT(status.message(), HasSubstr("m.toml:1: name: '")) << name;
+  }
 }
 
 TEST(Presets, a_framework_brings_its_host_costs_and_nothing_else) {
@@ -137,14 +150,19 @@ TEST(Presets, damage_is_refused_with_its_line_and_key) {
   const std::string negative = Replaced(model, "layers = 40", "layers = -1");
   EXPECT_THAT(ParseModel(negative, "m.toml").status().message(), HasSubstr("layers: a whole"));
   const std::string misspelt = Replaced(model, "vocab =", "vocabulary =");
-  EXPECT_THAT(ParseModel(misspelt, "m.toml").status().message(), HasSubstr("vocab"));
+  EXPECT_THAT(ParseModel(misspelt, "m.toml").status().message(),
+              HasSubstr("vocabulary: unknown key; did you mean 'vocab'?"));
+  const std::string no_source = Replaced(model, "source =", "# source =");
+  EXPECT_EQ(ParseModel(no_source, "m.toml").status().message(),
+            "m.toml: the key 'source' is missing");
   EXPECT_EQ(ParseModel("name = ", "m.toml").status().code(), StatusCode::kBadFile);
 
   const std::string experts = TextOf("mixtral-8x7b");
   const std::string too_many = Replaced(experts, "topk = 2", "topk = 9");
   EXPECT_THAT(ParseModel(too_many, "m.toml").status().message(), HasSubstr("topk (9) is larger"));
   const std::string no_width = Replaced(experts, "expert_ffn = 14336", "ffn = 14336");
-  EXPECT_THAT(ParseModel(no_width, "m.toml").status().message(), HasSubstr("moe.expert_ffn"));
+  EXPECT_THAT(ParseModel(no_width, "m.toml").status().message(),
+              HasSubstr("moe.ffn: unknown key; did you mean 'expert_ffn'?"));
   const std::string uneven = Replaced(experts, "ep = 8", "ep = 3");
   EXPECT_THAT(ParseModel(uneven, "m.toml").status().message(), HasSubstr("layout.ep (3)"));
   const std::string deep = Replaced(experts, "topk = 2", "topk = 2\ndense_layers = 1");
