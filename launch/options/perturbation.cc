@@ -25,6 +25,37 @@ namespace {
 constexpr std::array<std::string_view, replayer::kJitterShapes> kShapes = {
     "normal", "lognormal", "exponential", "uniform"};
 
+// A kind of perturbation, and what follows it.
+struct Form {
+  std::string_view kind;
+  std::string_view values;
+};
+
+constexpr auto kForms = std::to_array<Form>({
+    {"straggler", "RANKS:FACTOR"},
+    {"link", "NODE-NODE:FACTOR"},
+    {"kill", "RANK@ITERATION"},
+    {"late", "RANK:SECONDS"},
+    {"host", "RANKS:FACTOR"},
+    {"periodic", "RANKS:PERIOD:SECONDS"},
+    {"jitter", "FRACTION[:normal|lognormal|exponential|uniform]"},
+    {"fail", "LINK or fail:SWITCH"},
+});
+
+// What is wrong with a text of that kind that has none of the forms.
+std::string WrongForm(std::string_view kind) {
+  std::vector<std::string> kinds;
+  for (const Form& form : kForms) {
+    if (form.kind == kind) {
+      return fmt::format("must be {}:{}", kind, form.values);
+    }
+    kinds.emplace_back(form.kind);
+  }
+  const std::string near = NearestName(kind, kinds);
+  return near.empty() ? fmt::format("must be {}", kPerturbationForms)
+                      : fmt::format("is of no known kind; did you mean {}?", near);
+}
+
 // Reads one option; every Read function returns what is wrong, or "".
 class PerturbationParser {
  public:
@@ -68,7 +99,7 @@ class PerturbationParser {
       result.part = parts[1];
       return result.part.empty() ? "names no link or switch" : "";
     }
-    return fmt::format("must be {}", kPerturbationForms);
+    return WrongForm(kind);
   }
 
   replayer::Perturbation result;
@@ -263,9 +294,10 @@ Status CheckNetwork(const Options& options,
     if (given.text.starts_with(kFailPrefix)) {
       const std::string part = given.text.substr(kFailPrefix.size());
       const Status found = replayer::LinksNamed(network, part).status();
-      PRISM_RETURN_IF_ERROR(found.ok() || given.file.empty()
-                                ? found
-                                : BadFile(found.message()).WithContext(given.file));
+      if (!found.ok()) {
+        return given.file.empty() ? InvalidArgument("--perturb " + found.message())
+                                  : BadFile(found.message()).WithContext(given.file);
+      }
     }
   }
   return OkStatus();

@@ -188,6 +188,7 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
   options.seed = job.seed;
   PRISM_ASSIGN_OR_RETURN(const replayer::ReplayOptions replay,
                          MakeReplayOptions(options, job, loaded.graph.cluster));
+  PRISM_RETURN_IF_ERROR(CheckNetwork(options, job, loaded.graph.cluster));
   VerbOutput output;
   PRISM_ASSIGN_OR_RETURN(output.text, RunMode({arguments, loaded, replay, edit_file}));
   return output;
