@@ -151,6 +151,25 @@ Status ResolveFromPresets(RunContext* context) {
   return OkStatus();
 }
 
+// Why a program that was not found cannot be started. A shell finds none in the current folder
+// either.
+std::string WhyNotStarted(const std::string& name) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  if (fs::is_directory(name, ignored)) {
+    return "is a folder; name a program after --";
+  }
+  if (!fs::is_regular_file(name, ignored)) {
+    return "not found or not executable; name a program after --";
+  }
+  if (access(name.c_str(), X_OK) == 0) {
+    return fmt::format("not in PATH; start it as -- ./{}", name);
+  }
+  return fs::path(name).extension() == ".py"
+             ? fmt::format("not executable; start it as -- python {}, or chmod +x", name)
+             : "not executable; chmod +x it";
+}
+
 // The user's program as a path: one without a slash is looked up in PATH, as in a shell.
 Status FindProgram(std::vector<std::string>* program) {
   namespace fs = std::filesystem;
@@ -174,7 +193,7 @@ Status FindProgram(std::vector<std::string>* program) {
       return OkStatus();
     }
   }
-  return BadFile(fmt::format("{}: not found or not executable; name a program after --", name));
+  return BadFile(fmt::format("{}: {}", name, WhyNotStarted(name)));
 }
 
 // The program and the files that its command line names: its script, a configuration. A file too

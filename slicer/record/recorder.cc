@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/base/units.h"
 #include "slicer/record/early_counter.h"
 #include "slicer/record/fragment_parts.h"
 #include "slicer/record/host_meter.h"
@@ -332,16 +333,16 @@ std::string Recorder::Impl::WhyNone() const {
   if (!difference_.empty()) {
     return WhyAllDiffer();
   }
-  std::string message =
-      fmt::format("rank {} ran {} complete iterations; {} to warm up and two to record are needed",
-                  options_.rank.value(), iterations(), options_.warmup_iterations);
+  std::string message = fmt::format("rank {} ran {}; at least {} are needed", options_.rank.value(),
+                                    FormatCounted(iterations(), "complete iteration"),
+                                    options_.warmup_iterations + 2);
   if (stream_.iteration() < 0) {
     message += fmt::format(
         "; it stepped no torch optimizer and marked no range \"{}\" "
         "(torch.profiler.record_function, nvtxRangePush), which tell iterations apart",
         kIterationMarker);
   } else if (used_device_ && out_of_memory_.empty()) {
-    message += "; let it run for more iterations";
+    message += "; let it run for more";
   }
   if (options_.rank != Rank(0)) {
     message +=
