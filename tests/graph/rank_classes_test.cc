@@ -98,6 +98,25 @@ TEST(RankClasses, the_slot_a_peer_sees_a_rank_by_counts) {
   EXPECT_GT(Refine(twisted.Build()).representative.size(), 1U);
 }
 
+// One of four members is distinguished in one group, three are in the other.
+TEST(RankClasses, how_many_members_are_of_a_class_counts) {
+  PlantedGraph planted(8, true);
+  planted.Communicator("a", {0, 1, 2, 3}).Communicator("b", {4, 5, 6, 7});
+  const RankClasses classes = Refine(planted.Build(), {1, 0, 0, 0, 1, 1, 1, 0});
+  EXPECT_EQ(classes.class_of, (std::vector<uint32_t>{0, 1, 1, 1, 2, 2, 2, 3}));
+}
+
+// Rank 4 is a member of the first pair's communicator but has no slot for it.
+TEST(RankClasses, members_that_do_not_use_a_communicator_count) {
+  PlantedGraph planted(5);
+  planted.Communicator("three", {0, 1, 4}).Communicator("two", {2, 3});
+  Graph graph = planted.Build();
+  graph.ranks.role = {0, 0, 0, 0, 1};
+  graph.ranks.comm_begin.back() = 4;
+  graph.ranks.comm_ids.pop_back();
+  EXPECT_EQ(Refine(graph).class_of, (std::vector<uint32_t>{0, 0, 1, 1, 2}));
+}
+
 Graph RandomGraph(uint32_t ranks) {
   PlantedGraph planted(ranks, true);
   // Every rank in two communicators: random partitions into groups of two.
