@@ -83,6 +83,18 @@ TEST(EarlyMismatch, the_iteration_that_is_never_made_good_is_named) {
   EXPECT_THAT(warning->example, HasSubstr("in iteration 2 rank 0 makes 2 calls"));
 }
 
+TEST(EarlyMismatch, of_several_the_first_is_named) {
+  const auto broadcast = [](RecordScript* script) { script->Broadcast(3, 0, 12, 5); };
+  for (const bool sum_first : {false, true}) {
+    const auto warning =
+        Compare(sum_first ? Record(0, kSum, broadcast) : Record(0, broadcast, kSum),
+                Record(1, kNothing, kNothing));
+    ASSERT_TRUE(warning.has_value());
+    EXPECT_EQ(warning->count, 2);
+    EXPECT_THAT(warning->example, HasSubstr("before its first iteration"));
+  }
+}
+
 TEST(EarlyMismatch, two_groups_of_the_same_members_are_two) {
   const auto sum_on = [](uint32_t group) {
     return [group](RecordScript* script) {
