@@ -166,6 +166,27 @@ TEST_F(StitchTest, a_group_of_one_stage_alone_is_told) {
             "stage 0 (rank 0) over the 2 ranks 0 to 2");
 }
 
+// Stage 0 sums its gradients over both, stage 2 over one, the others over the other.
+TEST_F(StitchTest, a_group_that_the_usual_role_uses_too_is_not_odd) {
+  const graph::CollectiveShape gradients = {graph::CollectiveKind::kAllReduce, DataType::kFloat32,
+                                            graph::ReduceOp::kSum, -1, 4096};
+  StitchInput input = Input({});
+  for (const uint32_t number : {0U, 4U, 8U, 12U}) {
+    const Rank rank(number);
+    ProgramBuilder builder(rank, 1);
+    if (number != 8) {
+      builder.Collective(0, builder.CommSlot("", Group(rank, {"dp"})), gradients);
+    }
+    if (number == 0 || number == 8) {
+      builder.Collective(0, builder.CommSlot("", Group(rank, {"tp"})), gradients);
+    }
+    input.fragments.push_back(builder.Finish());
+  }
+  const Result<Graph> graph = Stitch(std::move(input));
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  EXPECT_TRUE(graph->warnings.empty());
+}
+
 TEST_F(StitchTest, values_by_policy_are_assumptions_not_warnings) {
   StitchInput input = Input({0, 4, 8, 12});
   input.fragments[0].warnings.push_back({"virtual_recv", 3, "rank 0"});
@@ -209,6 +230,19 @@ TEST_F(StitchTest, what_one_rank_does_anew_becomes_the_role) {
   EXPECT_THAT(adopted->assumptions.back(), HasSubstr("rank 5 did instead of the graph"));
 }
 
+// Only the adopted rank says what it called before its first iteration.
+TEST_F(StitchTest, an_adopted_rank_brings_no_warning_and_takes_none_away) {
+  Result<Graph> graph = Stitch(Input({0, 4, 8, 12}));
+  ASSERT_TRUE(graph.ok());
+  graph->warnings.push_back({"role_split", 3, "rank 0"});
+  Fragment fragment = Record(5, 1);
+  fragment.early_groups.push_back({{Rank(5), Rank(12)}});
+  fragment.early_calls.push_back({.iteration = -1, .count = 1});
+  const Result<Graph> adopted = AdoptFragment(*graph, std::move(fragment));
+  ASSERT_TRUE(adopted.ok()) << adopted.status().message();
+  EXPECT_EQ(adopted->warnings, graph->warnings);
+}
+
 // Which of two groups a rank uses first does not identify it.
 TEST_F(StitchTest, groups_of_the_same_members_are_told_apart) {
   job_.parallel = {.tp = 1, .dp = 2, .pp = 1};
@@ -240,6 +274,24 @@ TEST_F(StitchTest, groups_of_the_same_members_are_told_apart) {
   EXPECT_EQ(report.faults.front().rule, "stall");
 }
 
+// By their names, if they have any: ranks may create them in any order.
+TEST_F(StitchTest, groups_of_the_same_members_may_have_names) {
+  job_.parallel = {.tp = 1, .dp = 2, .pp = 1};
+  StitchInput input = Input({});
+  for (const uint32_t rank : {0U, 1U}) {
+    ProgramBuilder builder(Rank(rank), 1);
+    builder.Collective(0, builder.CommSlot("a", {Rank(0), Rank(1)}), kSum);
+    builder.Collective(0, builder.CommSlot("b", {Rank(0), Rank(1)}), kSum);
+    input.fragments.push_back(builder.Finish());
+    input.fragments.back().comm_slots[0].group_number = 1 + rank;
+    input.fragments.back().comm_slots[1].group_number = 2 - rank;
+  }
+  const Result<Graph> graph = Stitch(std::move(input));
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  EXPECT_EQ(graph->roles.size(), 1U);
+  EXPECT_EQ(graph->communicators.size(), 2U);
+}
+
 TEST_F(StitchTest, an_extra_op_splits_the_role_and_says_where) {
   StitchInput input = Input({0, 4, 8, 12});
   input.fragments.push_back(Record(5, 1));
@@ -267,6 +319,16 @@ TEST_F(StitchTest, ranks_that_depart_alike_share_the_new_role) {
   EXPECT_EQ(graph->warnings[0].count, 2);
 }
 
+TEST_F(StitchTest, who_does_as_another_stage_founds_a_role_in_its_own) {
+  StitchInput input = Input({0, 4, 8, 12, 10});
+  Fragment& like_stage_1 = input.fragments.back();
+  std::ranges::replace(like_stage_1.strings, "stage2", "stage1");
+  like_stage_1.memory.peak_allocated = 1001;
+  const Result<Graph> graph = Stitch(std::move(input));
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  EXPECT_EQ(graph->role_of(Rank(10)).name, "stage 2 rank 10");
+}
+
 // Rank 4 computes more than ranks 5, 6 and 7: the rank that was not recorded is like the latter.
 TEST_F(StitchTest, what_the_representative_does_alone_is_its_own) {
   StitchInput input = Input({0, 8, 12, 5, 6});
@@ -291,14 +353,53 @@ TEST_F(StitchTest, what_the_representative_does_alone_is_its_own) {
 
 // As many differ as do not: nobody is outvoted, and shards that all differ are not reported.
 TEST_F(StitchTest, ranks_that_all_differ_leave_the_representative) {
-  StitchInput input = Input({0, 4, 8, 12});
-  input.fragments.push_back(Record(5, 1));
-  input.fragments.push_back(Record(6, 2));
+  for (const uint32_t representative : {4U, 5U, 6U}) {
+    StitchInput input = Input({0, 4, 8, 12});
+    input.fragments.push_back(Record(5, 1));
+    input.fragments.push_back(Record(6, 2));
+    input.plan.roles[1].representative = Rank(representative);
+    input.plan.marked_axes = Axes({"tp", "dp"});
+    const Result<Graph> graph = Stitch(std::move(input));
+    ASSERT_TRUE(graph.ok()) << graph.status().message();
+    EXPECT_EQ(graph->role_of(Rank(7)).representative, Rank(representative));
+    EXPECT_TRUE(graph->warnings.empty());
+  }
+}
+
+// Ranks 5 and 6 outvote rank 4, but rank 7 differs too: they may all be shards.
+TEST_F(StitchTest, who_is_outvoted_among_several_kinds_is_not_reported) {
+  StitchInput input = Input({0, 8, 12, 5, 6});
+  input.fragments.push_back(Record(4, 1));
+  input.fragments.push_back(Record(7, 2));
   input.plan.marked_axes = Axes({"tp", "dp"});
   const Result<Graph> graph = Stitch(std::move(input));
   ASSERT_TRUE(graph.ok()) << graph.status().message();
-  EXPECT_EQ(graph->role_of(Rank(7)).representative, Rank(4));
+  EXPECT_EQ(graph->role_of(Rank(5)).name, "stage 1");
   EXPECT_TRUE(graph->warnings.empty());
+}
+
+// A rank that communicates otherwise cannot stand in for one that was not recorded.
+TEST_F(StitchTest, only_ranks_that_communicate_alike_outvote) {
+  for (const bool other_root : {false, true}) {
+    StitchInput input = Input({0, 4, 8, 12, 5, 6});
+    graph::CollectiveShape& shape = input.fragments[1].program.collectives[0];
+    (other_root ? shape.root = 0 : shape.bytes = 128);
+    input.plan.marked_axes = Axes({"tp", "dp"});
+    const Result<Graph> graph = Stitch(std::move(input));
+    ASSERT_TRUE(graph.ok()) << graph.status().message();
+    EXPECT_EQ(graph->role_of(Rank(7)).representative, Rank(4)) << other_root;
+  }
+}
+
+TEST_F(StitchTest, the_longest_warm_up_counts) {
+  StitchInput input = Input({0, 4, 8, 12});
+  input.job.user_program = true;
+  for (Fragment& fragment : input.fragments) {
+    fragment.warmup_iterations = fragment.rank == Rank(4) ? 3 : 2;
+  }
+  const Result<Graph> graph = Stitch(std::move(input));
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  EXPECT_EQ(graph->job.facts.warmup_iterations, 3);
 }
 
 TEST_F(StitchTest, other_memory_splits_the_role) {
@@ -307,6 +408,9 @@ TEST_F(StitchTest, other_memory_splits_the_role) {
   const Result<Graph> graph = Stitch(std::move(input));
   EXPECT_EQ(graph->roles.size(), 5U);
   EXPECT_THAT(graph->warnings[0].example, HasSubstr("peak allocated 1513 bytes"));
+  input = Input({0, 4, 8, 12, 6});
+  input.fragments[4].memory.outside.push_back({.name = "other allocations", .bytes = 512});
+  EXPECT_EQ(Stitch(std::move(input))->roles.size(), 5U);
 }
 
 TEST_F(StitchTest, sandbox_ranks_win_over_recorded_ones) {
