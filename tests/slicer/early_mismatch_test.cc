@@ -119,11 +119,20 @@ TEST(EarlyMismatch, a_message_that_nobody_sends_is_told) {
   EXPECT_FALSE(Compare(waits, Record(1, kNothing, Messages({0}, true))).has_value());
 }
 
+TEST(EarlyMismatch, messages_to_both_neighbours_are_no_exchange) {
+  const auto warning =
+      Compare(Record(0, kNothing, kNothing), Record(1, kNothing, Messages({0, 2}, true)));
+  ASSERT_TRUE(warning.has_value());
+  EXPECT_THAT(warning->example, HasSubstr("rank 1 sends 1 messages to rank 0, which receives 0"));
+}
+
 // NCCL leaves out the empty parts of an all_to_all.
 TEST(EarlyMismatch, parts_of_an_exchange_are_no_messages) {
   const graph::Fragment root = Record(0, Messages({1, 2, 3}, false), kNothing);
   EXPECT_FALSE(Compare(root, Record(1, kNothing, kNothing)).has_value());
   EXPECT_FALSE(Compare(root, Record(2, Messages({0}, true), kNothing)).has_value());
+  const graph::Fragment of_two = Record(0, Messages({0, 1}, true), kNothing);
+  EXPECT_FALSE(Compare(of_two, Record(1, kNothing, kNothing)).has_value()) << "with itself";
 }
 
 }  // namespace

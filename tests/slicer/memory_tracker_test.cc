@@ -126,6 +126,48 @@ TEST(MemoryTracker, each_stream_has_a_workspace) {
   EXPECT_EQ(Classes(tracked.tracker.Profile(tracked.definitions, 0)), expected);
 }
 
+// A result of a product may be as large, too.
+TEST(MemoryTracker, what_is_freed_is_no_workspace) {
+  constexpr int64_t kWorkspace = 33'554'432;
+  RecordScript script;
+  const uint32_t product = script.Context("aten::mm", {64, 64});
+  script.Block(true, 0x1000, kWorkspace, product);
+  script.Matmul(64);
+  script.Block(false, 0x1000, kWorkspace);
+  script.Block(true, 0x2000, kWorkspace, product);
+  script.Matmul(64);
+  script.Block(true, 0x3000, 100);
+  script.Marker("iteration", true);
+  script.Marker("iteration", false);
+  const Tracked tracked = Track(script);
+  const std::map<std::string, int64_t> expected = {{"parameters", 100}, {"buffers", kWorkspace}};
+  EXPECT_EQ(Classes(tracked.tracker.Profile(tracked.definitions, 0)), expected);
+}
+
+// What a repeated forward pass keeps for its backward pass, until the next forward pass.
+TEST(MemoryTracker, what_recomputation_keeps_is_an_activation) {
+  RecordScript script;
+  script.Block(true, 0x1000, 100);
+  for (int i = 0; i < 2; ++i) {
+    script.Marker("iteration", true);
+    script.Marker("forward", true);
+    script.Marker("forward", false);
+    script.Marker("backward", true);
+    script.Marker("recompute", true);
+    script.Block(true, 0x2000, 64);
+    script.Marker("recompute", false);
+    script.Block(true, 0x3000, 8);
+    script.Block(false, 0x3000, 8);
+    script.Block(false, 0x2000, 64);
+    script.Marker("backward", false);
+    script.Marker("iteration", false);
+  }
+  const Tracked tracked = Track(script);
+  const std::map<std::string, int64_t> expected = {
+      {"parameters", 100}, {"activations", 64}, {"temporaries", 8}};
+  EXPECT_EQ(Classes(tracked.tracker.Profile(tracked.definitions, 1)), expected);
+}
+
 // The batch of the first step is allocated when the first optimizer step begins.
 TEST(MemoryTracker, what_goes_in_the_first_iteration_is_no_parameter) {
   RecordScript script;
@@ -290,6 +332,20 @@ TEST(MemoryTracker, segments_without_blocks_are_another_librarys) {
   EXPECT_EQ(profile.outside[0].name, "other allocations");
   EXPECT_EQ(profile.outside[0].bytes, 1500);
   EXPECT_TRUE(tracked.tracker.Warnings().empty());
+}
+
+TEST(MemoryTracker, a_segment_that_ends_where_a_block_begins_does_not_contain_it) {
+  RecordScript script;
+  script.Segment(100, 0x1000);
+  script.Segment(200, 0x1000 + 100);
+  script.Block(true, 0x1000 + 100, 50);
+  script.Block(false, 0x1000 + 100, 50);
+  script.Block(true, 0x1000 + 100, 50);
+  script.Add(Stats(50, 200));
+  const Tracked tracked = Track(script);
+  const graph::MemoryProfile profile = tracked.tracker.Profile(tracked.definitions, 0);
+  ASSERT_EQ(profile.outside.size(), 1U);
+  EXPECT_EQ(profile.outside[0].bytes, 100);
 }
 
 // As one in C++ that calls cudaMalloc itself.

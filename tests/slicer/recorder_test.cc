@@ -1,4 +1,7 @@
 // slicer/record/recorder.h: scripts of records become the program and memory of a rank.
+#include <optional>
+#include <vector>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -340,8 +343,31 @@ TEST(Recorder, counters_of_one_code_are_one_warning) {
   EXPECT_EQ(fragment->warnings[0].example, "rank 3: aten::equal");
 }
 
+// NCCL's rank 0 of the group is rank 3 of the job: the last of the members in ascending order.
+TEST(Recorder, a_root_counts_among_ascending_members) {
+  RecordScript script;
+  channel::Record init = {};
+  init.kind = channel::RecordKind::kCommInit;
+  const std::vector<int32_t> members = {3, 1, 0, 2};
+  init.comm_init.comm = 1;
+  init.comm_init.size = 4;
+  init.comm_init.rank = 2;
+  init.comm_init.payload_bytes = 4 * sizeof(int32_t);
+  script.Add(init, members.data(), init.comm_init.payload_bytes);
+  for (int i = 0; i < 3; ++i) {
+    script.Marker("iteration", true);
+    script.Broadcast(1, 0, 64, 2);
+    script.Marker("iteration", false);
+  }
+  const Result<graph::Fragment> fragment = RecordAll(script);
+  ASSERT_TRUE(fragment.ok()) << fragment.status().message();
+  EXPECT_THAT(fragment->comm_slots[0].members, ElementsAre(Rank(0), Rank(1), Rank(2), Rank(3)));
+  EXPECT_EQ(fragment->program.collectives[0].root, 3);
+}
+
 // What the previous iteration sent is waited for at once, or only in this one.
-Result<graph::Fragment> SendAndWait(bool late, bool host_waits = false) {
+// `host_waits`: for the device, or for stream 0.
+Result<graph::Fragment> SendAndWait(bool late, std::optional<channel::SyncKind> host_waits = {}) {
   RecordScript script;
   script.CommInit(1, "default_pg", 8, 0, 1);
   for (int i = 0; i < 4; ++i) {
@@ -358,7 +384,7 @@ Result<graph::Fragment> SendAndWait(bool late, bool host_waits = false) {
     if (host_waits) {
       channel::Record wait = {};
       wait.kind = channel::RecordKind::kSync;
-      wait.sync.kind = channel::SyncKind::kDevice;
+      wait.sync.kind = *host_waits;
       script.Add(wait);
     }
     script.Marker("iteration", false);
@@ -373,7 +399,10 @@ TEST(Recorder, a_wait_for_communication_of_the_iteration_before_is_told) {
   EXPECT_EQ(late->warnings[0].code, "waits_across_iterations");
   EXPECT_EQ(late->warnings[0].count, 1);
   EXPECT_THAT(SendAndWait(false)->warnings, ::testing::IsEmpty());
-  EXPECT_THAT(SendAndWait(true, true)->warnings, ::testing::IsEmpty()) << "the host has waited";
+  EXPECT_THAT(SendAndWait(true, channel::SyncKind::kDevice)->warnings, ::testing::IsEmpty())
+      << "the host has waited";
+  EXPECT_EQ(SendAndWait(true, channel::SyncKind::kStream)->warnings.size(), 1U)
+      << "for another stream";
 }
 
 // As DistributedDataParallel does in its first ten steps, before the next forward pass.
