@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -63,6 +64,34 @@ TEST(Exchange, mismatch_names_both_sides) {
     EXPECT_NE(message.find("all_reduce of 32 bytes (float32"), std::string::npos) << message;
     EXPECT_NE(message.find("all_reduce of 64 bytes (int64"), std::string::npos) << message;
     EXPECT_NE(message.find("number 5"), std::string::npos) << message;
+  }
+}
+
+TEST(Exchange, calls_that_differ_in_anything_are_a_mismatch) {
+  const std::vector<int32_t> present = {0, 1};
+  const std::vector<std::function<void(ExchangeCall*)>> changes = {
+      [](ExchangeCall* call) { call->count = 2; },
+      [](ExchangeCall* call) { call->root = 1; },
+      [](ExchangeCall* call) { call->sequence = 6; },
+      [](ExchangeCall* call) { call->reduction.kind = ReduceKind::kMax; },
+  };
+  for (const auto& change : changes) {
+    ExchangeArena arena = ExchangeArena::Create(kTestArenaBytes);
+    RunRanks(present, [&](int32_t rank) {
+      Memory memory;
+      Exchange exchange(&arena, &memory);
+      ExchangeCall call = Call(present, 2, rank);
+      call.count = 1;
+      call.root = 0;
+      if (rank == 1) {
+        change(&call);
+      }
+      std::vector<std::byte> buffer(16);
+      const ExchangeStatus status =
+          exchange.Collective(ExchangeOperation::kReduce, call, buffer.data(), buffer.data());
+      EXPECT_FALSE(status.ok()) << &change - changes.data();
+    });
+    EXPECT_TRUE(arena.aborted()) << "for all others";
   }
 }
 
@@ -179,6 +208,39 @@ TEST(Exchange, never_written_buffers_move_nothing) {
     ASSERT_TRUE(Recv(&exchange, call, nothing.data()).ok());
     EXPECT_EQ(memory.invalidated, 6UL << 40U);
   });
+}
+
+// Keeps nothing; counts what it is given.
+class Unwritten : public Memory {
+ public:
+  void Write(void* /*target*/, size_t bytes, const void* /*data*/) override { written += bytes; }
+  void Invalidate(void* /*target*/, size_t bytes) override { invalidated += bytes; }
+  bool AnyValid(const void* /*source*/, size_t /*bytes*/) override { return false; }
+
+  size_t written = 0;
+  size_t invalidated = 0;
+};
+
+TEST(Exchange, an_absent_root_gives_zeros_up_to_a_size_where_nothing_is) {
+  const std::vector<int32_t> present = {1};
+  ExchangeCall call = Call(present, 4, 1);
+  call.root = 0;
+  Memory memory;
+  call.count = 8;
+  for (const auto operation : {ExchangeOperation::kBroadcast, ExchangeOperation::kScatter}) {
+    std::vector<std::byte> own(8, std::byte{9});
+    ASSERT_TRUE(Exchange(nullptr, &memory).Collective(operation, call, nullptr, own.data()).ok());
+    EXPECT_EQ(own, std::vector<std::byte>(8, std::byte{9}));
+    for (const size_t more : {0U, 1U}) {
+      Unwritten unwritten;
+      ExchangeCall large = call;
+      large.count = kSmallTransferBytes + more;
+      ASSERT_TRUE(
+          Exchange(nullptr, &unwritten).Collective(operation, large, nullptr, own.data()).ok());
+      EXPECT_EQ(unwritten.written, more == 0 ? large.count : 0);
+      EXPECT_EQ(unwritten.invalidated, more == 0 ? 0 : large.count);
+    }
+  }
 }
 
 TEST(Exchange, many_rounds_by_processes) {

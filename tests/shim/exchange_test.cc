@@ -376,6 +376,7 @@ INSTANTIATE_TEST_SUITE_P(Groups,
                                            Case{{0, 1}, 2, kChunkBytes / 8 + 3},
                                            Case{{1, 3}, 4, 5},
                                            Case{{2}, 4, 7},
+                                           Case{{0}, 3, kSmallSlotBytes / 8},
                                            Case{{0}, 3, kChunkBytes / 4 + 1}));
 
 }  // namespace
