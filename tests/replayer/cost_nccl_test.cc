@@ -44,6 +44,9 @@ TEST(NcclTuner, estimates_are_those_of_its_tables) {
   const NcclChoice nvls_tree = {NcclAlgorithm::kNvlsTree, NcclProtocol::kSimple};
   // 25 + 2 · 2 · 20.9 us.
   EXPECT_NEAR(four_nodes.LatencySeconds(CollectiveKind::kAllReduce, nvls_tree), 108.6e-6, 1e-9);
+  const NcclChoice quick_ring = {NcclAlgorithm::kRing, NcclProtocol::kLl};
+  // 6.6 + 6 steps between nodes of 2.7 us and 56 inside: no shorter than it takes to post one.
+  EXPECT_NEAR(four_nodes.LatencySeconds(CollectiveKind::kAllReduce, quick_ring), 78.8e-6, 1e-9);
 }
 
 TEST(NcclTuner, small_messages_take_ll_and_large_ones_the_switch) {
@@ -53,9 +56,15 @@ TEST(NcclTuner, small_messages_take_ll_and_large_ones_the_switch) {
   // Published measurements: four and five GPUs of a node use the ring.
   EXPECT_EQ(NcclTuner(Hopper(5)).Choose(CollectiveKind::kAllReduce, 1024 * kMiB).algorithm,
             NcclAlgorithm::kRing);
+  EXPECT_EQ(NcclTuner(Hopper(6)).Choose(CollectiveKind::kAllReduce, 1024 * kMiB).algorithm,
+            NcclAlgorithm::kNvls);
   EXPECT_EQ(NcclTuner(Hopper(64)).Choose(CollectiveKind::kAllReduce, 1024).algorithm,
             NcclAlgorithm::kTree);
-  EXPECT_EQ(NcclTuner(Hopper(64)).Choose(CollectiveKind::kAllReduce, 256 * kMiB).algorithm,
+  NcclFabric nodes = Hopper(64);
+  EXPECT_EQ(NcclTuner(nodes).Choose(CollectiveKind::kAllReduce, 256 * kMiB).algorithm,
+            NcclAlgorithm::kNvlsTree);
+  nodes.fewest_per_node = 5;  // the switch of every node takes part
+  EXPECT_NE(NcclTuner(nodes).Choose(CollectiveKind::kAllReduce, 256 * kMiB).algorithm,
             NcclAlgorithm::kNvlsTree);
 }
 
@@ -194,6 +203,109 @@ TEST(Congestion, meets_pipelines_over_nodes_and_jobs_of_many_nodes) {
   EXPECT_EQ(more({.tp = 4, .dp = 2, .pp = 2}, "p2p.base_ns"), 0);
   EXPECT_EQ(more({.tp = 4, .dp = 16, .pp = 2}, "p2p.base_ns"), 5000);
   EXPECT_EQ(more({.tp = 32, .dp = 1, .pp = 2}, "p2p.base_ns"), 5000);
+}
+
+// Those that always stall, and those that never do, have no second prediction.
+TEST(Congestion, tells_what_a_job_takes_that_stalls_now_and_then) {
+  graph::ClusterSpec cluster = prism::testing::TestCluster();
+  cluster.gpus_per_node = 8;
+  cluster.parameters.SetValue("net.stall_nodes", 16);
+  cluster.parameters.SetValue("net.stall_ns", 5000);
+  const auto stalled = [&](const graph::ParallelSizes& sizes) {
+    graph::JobSpec job;
+    job.parallel = sizes;
+    return Stalled(cluster, job);
+  };
+  const auto some = stalled({.tp = 4, .dp = 2, .pp = 2});
+  ASSERT_TRUE(some.has_value());
+  EXPECT_EQ(some->parameters.Value("p2p.base_ns") - cluster.parameters.Value("p2p.base_ns"), 5000);
+  EXPECT_FALSE(stalled({.tp = 4, .dp = 16, .pp = 2}).has_value());
+  EXPECT_FALSE(stalled({.tp = 4, .dp = 1, .pp = 2}).has_value());
+}
+
+// A slow link slows latency and bytes alike.
+TEST(CollectiveCost, shares_of_a_slow_link_sum_to_the_whole) {
+  graph::ClusterSpec cluster = prism::testing::TestCluster();
+  cluster.gpus_per_node = 8;
+  const CollectiveCost cost(cluster);
+  const CommTopology whole = {32, 4, 8, 1};
+  const CommTopology slow = {32, 4, 8, 3, std::nullopt, 0, 5};
+  for (const CollectiveKind kind : {CollectiveKind::kAllReduce, CollectiveKind::kAllToAll}) {
+    graph::CollectiveShape shape;
+    shape.kind = kind;
+    shape.bytes = 64 * kMiB;
+    const double factor = kind == CollectiveKind::kAllReduce ? 3 : 5;
+    EXPECT_DOUBLE_EQ(cost.ShareOf(shape, slow).fixed, factor * cost.ShareOf(shape, whole).fixed);
+    EXPECT_DOUBLE_EQ(cost.ShareOf(shape, slow).network,
+                     factor * cost.ShareOf(shape, whole).network);
+  }
+}
+
+// With one GPU a node nothing passes what connects the GPUs of a node.
+TEST(CollectiveCost, rings_of_one_gpu_a_node_do_not_depend_on_pcie) {
+  graph::ClusterSpec cluster = prism::testing::TestCluster();
+  cluster.gpus_per_node = 8;
+  cluster.parameters.SetValue("net.nvlink_bytes_per_s", 0);
+  cluster.parameters.SetValue("nccl.nvls_efficiency", 0);
+  const auto time = [&](double pcie, int64_t bytes) {
+    cluster.parameters.SetValue("net.pcie_bytes_per_s", pcie);
+    graph::CollectiveShape shape;
+    shape.bytes = bytes;
+    return CollectiveCost(cluster).Collective(shape, {8, 8, 1, 1});
+  };
+  for (int64_t bytes = 1024; bytes < 1024 * kMiB; bytes *= 2) {
+    EXPECT_EQ(time(1e8, bytes), time(1e11, bytes)) << bytes;
+  }
+}
+
+// Above the network's inline path what it adds to a step grows by half; Simple has it twice anyway.
+TEST(CollectiveCost, steps_of_large_messages_wait_longer_for_the_network) {
+  graph::ClusterSpec cluster = prism::testing::TestCluster();
+  cluster.gpus_per_node = 8;
+  const auto added = [&](NcclProtocol protocol, int64_t bytes) {
+    graph::CollectiveShape shape;
+    shape.kind = CollectiveKind::kAllGather;
+    shape.bytes = bytes;
+    const auto seconds = [&](double hop_ns) {
+      cluster.parameters.SetValue("net.hop_ns", hop_ns);
+      return CollectiveCost(cluster).Seconds(shape, {16, 2, 8, 1},
+                                             {NcclAlgorithm::kRing, protocol});
+    };
+    return seconds(100'000) - seconds(0);
+  };
+  EXPECT_NEAR(added(NcclProtocol::kLl, 8), 100e-6, 1e-7);
+  EXPECT_NEAR(added(NcclProtocol::kLl, 64 * kMiB), 150e-6, 1e-7);
+}
+
+// All channels of a chain inside a node run one way.
+TEST(CollectiveCost, a_chain_inside_a_node_exposes_one_step) {
+  graph::ClusterSpec cluster = prism::testing::TestCluster();
+  cluster.gpus_per_node = 8;
+  const CollectiveCost cost(cluster);
+  graph::CollectiveShape shape;
+  shape.kind = CollectiveKind::kBroadcast;
+  for (shape.bytes = 8; shape.bytes <= kMiB; shape.bytes *= 2) {
+    const NcclChoice quick = {NcclAlgorithm::kRing, NcclProtocol::kLl};
+    EXPECT_DOUBLE_EQ(cost.Seconds(shape, {8, 1, 8, 1}, quick),
+                     cost.Seconds(shape, {2, 1, 2, 1}, quick));
+  }
+}
+
+// The sum goes back to the one that holds it, too: an eighth of the bytes.
+TEST(CollectiveCost, only_an_all_reduce_passes_the_switch_both_ways) {
+  graph::ClusterSpec cluster = prism::testing::TestCluster();
+  cluster.gpus_per_node = 8;
+  cluster.gpu.compute_major = 9;
+  cluster.parameters.SetValue("nccl.nvls_efficiency", 1);
+  const CollectiveCost cost(cluster);
+  const auto seconds = [&](CollectiveKind kind) {
+    graph::CollectiveShape shape;
+    shape.kind = kind;
+    shape.bytes = 800'000'000;
+    return cost.Seconds(shape, {8, 1, 8, 1}, {NcclAlgorithm::kNvls, NcclProtocol::kSimple});
+  };
+  EXPECT_NEAR(seconds(CollectiveKind::kAllReduce) - seconds(CollectiveKind::kAllGather), 1e-3,
+              1e-9);  // at 100 GB/s
 }
 
 TEST(CollectiveCost, network_adds_its_latency_and_loses_bandwidth_with_nodes) {

@@ -1,0 +1,112 @@
+// Products of matrices: which of their dimensions, splits and groups cost what.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "replayer/cost/compute_cost.h"
+#include "tests/support/test_parameters.h"
+
+namespace prism::replayer {
+namespace {
+
+constexpr DataType kType = DataType::kBfloat16;
+
+// One kernel on 100 SMs of 1e14 flop/s without gaps.
+class CostMatmul : public ::testing::Test {
+ protected:
+  CostMatmul() {
+    graph_.cluster = prism::testing::TestCluster();
+    Set("gpu.kernel_gap_ns", 0);
+    Set("gpu.kernel_floor_ns", 0);
+    Set("gpu.hbm_efficiency", 1);
+    Set("gpu.hbm_bytes_per_s", 1e15);
+    Set("gpu.matmul_misaligned_factor", 1);
+    graph_.strings = {"", "", ""};
+    graph_.signatures.resize(1);
+    graph_.signatures[0].framework_op = StringId(1);
+    graph_.signatures[0].name = StringId(2);
+  }
+
+  void Set(const char* key, double value) { graph_.cluster.parameters.SetValue(key, value); }
+
+  KernelCost Cost(const std::string& op,
+                  const std::string& kernel,
+                  std::vector<graph::TensorShape> inputs) {
+    graph_.strings[1] = op;
+    graph_.strings[2] = kernel;
+    graph_.signatures[0].inputs = std::move(inputs);
+    return CostSignatures(graph_)[0];
+  }
+
+  DurationNs Product(const graph::MatmulShape& shape) {
+    graph_.signatures[0].matmul = shape;
+    const DurationNs duration = Cost("aten::mm", "gemm", {}).duration_ns;
+    graph_.signatures[0].matmul = {};
+    return duration;
+  }
+
+  graph::Graph graph_;
+};
+
+// Rows of both operands are multiples of 16 bytes, those of the result are not.
+TEST_F(CostMatmul, rows_of_the_result_count_for_alignment) {
+  Set("gpu.matmul_misaligned_factor", 11);
+  const auto aligned =
+      static_cast<double>(Product({2048, 2048, 152, 64, kType, kType, true, false}));
+  const auto misaligned =
+      static_cast<double>(Product({2044, 2048, 152, 64, kType, kType, true, false}));
+  EXPECT_NEAR(misaligned / aligned, 11, 1e-3);
+}
+
+// 16 partial sums of 128 x 128 floats are written and read: 2 MiB.
+TEST_F(CostMatmul, a_split_costs_a_pass_over_its_sums) {
+  Set("gpu.matmul_most_splits", 16);
+  const graph::MatmulShape shape = {128, 128, 65536, 1, kType, kType, false, false};
+  const DurationNs fast = Product(shape);
+  Set("gpu.hbm_bytes_per_s", 5e11);
+  EXPECT_NEAR(static_cast<double>(Product(shape) - fast), (2 << 20) / 500.0, 5);
+}
+
+TEST_F(CostMatmul, a_short_inner_loop_is_not_split) {
+  const graph::MatmulShape shape = {128, 128, 1024, 1, kType, kType, false, false};
+  Set("gpu.matmul_most_splits", 1);
+  const DurationNs whole = Product(shape);
+  Set("gpu.matmul_most_splits", 16);
+  EXPECT_EQ(Product(shape), whole);
+}
+
+TEST_F(CostMatmul, the_first_flash_attention_takes_twice_the_second) {
+  const graph::TensorShape qkv = {kType, {2, 1024, 8, 64}};
+  const auto time = [&](const char* kernel) {
+    return static_cast<double>(
+        Cost("aten::_flash_attention_forward", kernel, {qkv, qkv, qkv}).duration_ns);
+  };
+  EXPECT_NEAR(time("flash_v1_fwd_kernel"), 2 * time("flash_fwd_kernel"), 2);
+}
+
+TEST_F(CostMatmul, a_product_of_no_groups_is_none) {
+  const graph::TensorShape tokens = {kType, {4096, 1024}};
+  const graph::TensorShape weights = {kType, {8, 1024, 2048}};
+  const auto rule = [&](int64_t groups) {
+    return std::string(Cost("aten::_grouped_mm", "cutlass::device_kernel",
+                            {tokens, weights, {DataType::kInt32, {groups}}})
+                           .rule);
+  };
+  EXPECT_EQ(rule(8), "matmul");
+  EXPECT_NE(rule(0), "matmul");
+}
+
+// Three colours are few channels, but one group: a product whose inner loop is short.
+TEST_F(CostMatmul, a_convolution_of_a_picture_is_a_product) {
+  const KernelCost convolution =
+      Cost("cudnn::convolution", "cudnn",
+           {{kType, {10, 3, 34, 34}}, {kType, {128, 3, 3, 3}}, {kType, {10, 128, 32, 32}}});
+  EXPECT_STREQ(convolution.rule, "convolution");
+  EXPECT_EQ(convolution.duration_ns,
+            Product({10 * 32 * 32, 128, 3 * 9, 1, kType, kType, false, false}));
+}
+
+}  // namespace
+}  // namespace prism::replayer
