@@ -126,6 +126,42 @@ TEST(Engine, waiting_for_a_peer_is_bubble_only_if_it_is_in_another_stage) {
   }
 }
 
+// One group with a message on each of two communicators.
+TEST(Engine, the_time_of_a_group_counts_for_its_first_communicator) {
+  prism::testing::TinyOp sends = Send(0, 1, 30);
+  sends.transfers.push_back({true, 1, 1, 1 << 20});
+  prism::testing::TinyOp receives = Receive(0, 0, 30);
+  receives.transfers.push_back({false, 1, 0, 1 << 20});
+  graph::Graph graph = TinyGraph({{Kernel(0, 100), sends}, {Kernel(0, 40), receives}});
+  graph.communicators.name.push_back(2);
+  graph.communicators.members = {0, 1, 0, 1};
+  graph.communicators.begin = {0, 2, 4};
+  graph.ranks.comm_ids = {0, 1, 0, 1};
+  graph.ranks.comm_begin = {0, 2, 4};
+  for (graph::Role& role : graph.roles) {
+    role.program.comm_slot_count = 2;
+  }
+  const ReplayResult result = MustReplay(graph, Options(1));
+  EXPECT_EQ(result.communicators[0].calls, 1);
+  EXPECT_EQ(result.communicators[0].transfer_ns, 30);
+  EXPECT_EQ(result.communicators[0].wait_ns_max, 60);
+  EXPECT_EQ(result.communicators[1].calls, 1);
+  EXPECT_EQ(result.communicators[1].transfer_ns, 0);
+  EXPECT_EQ(result.communicators[1].wait_ns_max, 0);
+}
+
+// Three kernels in front of the first op are one; those of the iteration after the last, which the
+// replay adds to see where it ends, are not counted.
+TEST(Engine, counts_the_ops_that_it_folds) {
+  const graph::Graph graph = TinyGraph({{Kernel(1, 10), Kernel(1, 10), Kernel(1, 10), Record(1),
+                                         EventSync(3), Kernel(0, 100), Sync()}});
+  ReplayOptions options = Options(2);
+  options.breakdown = false;
+  const ReplayResult result = MustReplay(graph, options);
+  EXPECT_EQ(result.folded_ops, 6);
+  EXPECT_EQ(result.rank_ops, 2 * 7 - 6);
+}
+
 // Rank 0 enqueues A then B, rank 1 B then A, each on separate streams: no deadlock.
 TEST(Engine, opposite_orders_on_different_streams_go_on) {
   graph::Graph graph =
@@ -238,6 +274,89 @@ TEST(Engine, gate_stops_a_rank_and_a_gap_delays_the_other) {
     EXPECT_TRUE(engine->Run());
     EXPECT_EQ(engine->EndTime(Rank(1), 3), 1015);
   }
+}
+
+TEST(Engine, a_rank_is_idle_when_its_last_stream_is) {
+  const graph::Graph graph = TinyGraph({{Kernel(0, 100), Kernel(1, 30)}});
+  Result<Engine> engine = Engine::Create(graph, Options(1), {Rank(0)});
+  ASSERT_TRUE(engine.ok());
+  engine->Issue(Rank(0), 2);
+  EXPECT_TRUE(engine->Run());
+  EXPECT_EQ(engine->HostTime(Rank(0)), 0);
+  EXPECT_EQ(engine->IdleTime(Rank(0)), 100);
+  engine->InsertHostGap(Rank(0), 500);
+  EXPECT_EQ(engine->HostTime(Rank(0)), std::nullopt) << "until the rank goes on";
+  engine->Run();
+  EXPECT_EQ(engine->HostTime(Rank(0)), 500);
+  EXPECT_EQ(engine->IdleTime(Rank(0)), 500);
+}
+
+// The host and a stream that does not communicate are late by as much; nobody computes meanwhile.
+TEST(Engine, a_measured_delay_is_no_compute) {
+  const graph::Graph graph =
+      TinyGraph({{Kernel(1, 100), Kernel(0, 50), Collective(0, 0, 10), Kernel(1, 100), Sync()}});
+  Result<Engine> engine = Engine::Create(graph, Options(1), {Rank(0)});
+  ASSERT_TRUE(engine.ok());
+  engine->MeasureArrivals(Rank(0));
+  engine->Issue(Rank(0), 3);
+  engine->Run();
+  EXPECT_EQ(engine->ComputedArrival(Rank(0), 2), 50);
+  engine->Arrive(Rank(0), 2, 1000);
+  engine->Run();
+  engine->Issue(Rank(0), 5);
+  EXPECT_TRUE(engine->Run());
+  EXPECT_EQ(engine->EndTime(Rank(0), 3), 1150);
+  EXPECT_EQ(engine->Summarise().ranks[0].compute_ns, 200);
+}
+
+TEST(Engine, an_iteration_may_begin_with_a_measured_arrival) {
+  const graph::Graph graph = TinyGraph({{Collective(0, 0, 10), Kernel(0, 50), Sync()}});
+  Result<Engine> engine = Engine::Create(graph, Options(2), {Rank(0)});
+  ASSERT_TRUE(engine.ok());
+  engine->MeasureArrivals(Rank(0));
+  engine->Issue(Rank(0), 6);
+  engine->Arrive(Rank(0), 0, 7);
+  engine->Arrive(Rank(0), 3, 100);
+  EXPECT_TRUE(engine->Run());
+  EXPECT_THAT(engine->Summarise().iteration_ns, ElementsAre(93, 60));
+}
+
+// Rank 0 arrives twice while rank 1 has not: what waits already is not shifted with the rest.
+TEST(Engine, a_measured_delay_does_not_move_what_already_waits) {
+  const graph::Graph graph =
+      TinyGraph({{Collective(1, 0, 10), Kernel(1, 5), Kernel(0, 50), Collective(0, 0, 10)},
+                 {Kernel(0, 300), Collective(0, 0, 10), Collective(0, 0, 10), Kernel(0, 1)}});
+  Result<Engine> engine = Engine::Create(graph, Options(1), {Rank(0), Rank(1)});
+  ASSERT_TRUE(engine.ok());
+  engine->MeasureArrivals(Rank(0));
+  engine->Issue(Rank(0), 4);
+  engine->Arrive(Rank(0), 0, 0);
+  engine->Run();
+  engine->Arrive(Rank(0), 3, 1000);
+  engine->Run();
+  engine->Issue(Rank(1), 4);
+  EXPECT_TRUE(engine->Run());
+  EXPECT_EQ(engine->EndTime(Rank(0), 0), 310);
+  EXPECT_EQ(engine->EndTime(Rank(0), 1), 315);
+  EXPECT_EQ(engine->EndTime(Rank(0), 3), 1010);
+}
+
+// Nor the events that its stream recorded before it waited.
+TEST(Engine, a_measured_delay_does_not_move_events_of_what_already_waits) {
+  const graph::Graph graph = TinyGraph({{Collective(0, 0, 10), Kernel(1, 100), Record(1),
+                                         Collective(1, 0, 10), Wait(0, 2), Kernel(0, 5)},
+                                        {Collective(0, 0, 10), Collective(0, 0, 10)}});
+  Result<Engine> engine = Engine::Create(graph, Options(1), {Rank(0), Rank(1)});
+  ASSERT_TRUE(engine.ok());
+  engine->MeasureArrivals(Rank(0));
+  engine->Issue(Rank(0), 6);
+  engine->Issue(Rank(1), 1);
+  engine->Arrive(Rank(0), 3, 100);
+  engine->Run();
+  engine->Arrive(Rank(0), 0, 50);
+  engine->Run();
+  EXPECT_EQ(engine->EndTime(Rank(0), 0), 60);
+  EXPECT_EQ(engine->EndTime(Rank(0), 5), 105);
 }
 
 TEST(Engine, refuses_a_cluster_that_no_model_can_use) {
