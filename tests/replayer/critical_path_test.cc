@@ -56,6 +56,29 @@ TEST(CriticalPath, goes_to_the_member_that_came_last) {
               ElementsAre("1 0 compute 110-210", "0 1 transfer 210-220"));
 }
 
+TEST(CriticalPath, goes_to_the_lowest_of_those_that_came_together) {
+  const std::vector<prism::testing::TinyOp> ops = {Kernel(0, 100), Collective(0, 0, 10)};
+  std::vector<std::vector<prism::testing::TinyOp>> ranks = {ops, ops, ops};
+  ranks[2].push_back(Kernel(0, 5));
+  EXPECT_THAT(Steps(TinyGraph(ranks), Iterations(1)),
+              ElementsAre("0 0 compute 0-100", "2 1 transfer 100-110", "2 2 compute 110-115"));
+}
+
+// Two small messages of one group end together: the path is told along the first.
+TEST(CriticalPath, goes_along_the_first_of_sends_that_end_together) {
+  prism::testing::TinyOp sends = Send(0, 1, 10, 64);
+  sends.transfers.push_back({true, 0, 2, 64});
+  const Result<CriticalPath> path =
+      FindCriticalPath(TinyGraph({{Kernel(0, 100), sends, Kernel(0, 5)},
+                                  {Receive(0, 0, 10, 64)},
+                                  {Receive(0, 0, 10, 64)}}),
+                       Iterations(1));
+  ASSERT_TRUE(path.ok()) << path.status().message();
+  ASSERT_EQ(path->steps.size(), 3U);
+  EXPECT_EQ(path->steps[1].kind, PathKind::kTransfer);
+  EXPECT_EQ(path->steps[1].partner, Rank(1));
+}
+
 // Rank 0 computes until 50, sends until 60; rank 1 then has received, computes until 90 and begins
 // to receive again; rank 0 is ready for that at 110, and it ends at 120.
 TEST(CriticalPath, goes_to_the_sender_that_came_later) {
