@@ -71,5 +71,18 @@ TEST(BreakdownProperty, pieces_add_up_to_a_count_of_every_nanosecond) {
   }
 }
 
+// Too many moves for an insertion sort.
+TEST(BreakdownProperty, ranges_may_come_in_the_opposite_order) {
+  Breakdown breakdown;
+  for (TimeNs begin = 1000; begin > 0; begin -= 2) {
+    breakdown.Add(ActivityKind::kCompute, {begin, begin + 1});
+    breakdown.Add(ActivityKind::kTransfer, {begin, begin + 2});
+  }
+  const RankTimes times = breakdown.Finish({0, 1002});
+  EXPECT_EQ(times.compute_ns, 500);
+  EXPECT_EQ(times.exposed_comm_ns, 500);
+  EXPECT_EQ(times.idle_ns, 2);
+}
+
 }  // namespace
 }  // namespace prism::replayer
