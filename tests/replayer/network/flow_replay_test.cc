@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -115,6 +116,20 @@ TEST(FlowReplay, frozen_times_give_the_same_replay) {
     const Result<ReplayResult> frozen = Replay(graph, options);
     ASSERT_TRUE(frozen.ok()) << frozen.status().message();
     ASSERT_NO_FATAL_FAILURE(ExpectSameTimes(*frozen, *flow));
+  }
+}
+
+// Two nodes of one rank that were recorded with different durations.
+TEST(FlowReplay, a_collective_takes_the_longest_of_fixed_durations) {
+  for (const auto& [first, second] : {std::pair{50, 30}, std::pair{30, 50}}) {
+    graph::Graph graph = prism::testing::TinyGraph(
+        {{prism::testing::Collective(0, 0, first)}, {prism::testing::Collective(0, 0, second)}});
+    graph.cluster.gpus_per_node = 1;
+    ReplayOptions options = FlowOptions(graph);
+    options.iterations = 1;
+    const Result<ReplayResult> flow = Replay(graph, options);
+    ASSERT_TRUE(flow.ok()) << flow.status().message();
+    EXPECT_EQ(flow->timelines[0].end[0], 50);
   }
 }
 
