@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kBytes = 64;
 
-class CaptureTest : public ::testing::Test {
+class StreamCapture : public ::testing::Test {
  protected:
   void SetUp() override {
     ASSERT_EQ(cudaStreamCreate(&stream_), cudaSuccess);
@@ -52,7 +52,7 @@ class CaptureTest : public ::testing::Test {
   void* device_ = nullptr;
 };
 
-TEST_F(CaptureTest, a_stream_is_in_one_capture) {
+TEST_F(StreamCapture, a_stream_is_in_one_capture) {
   ASSERT_EQ(Begin(stream_, cudaStreamCaptureModeRelaxed), cudaSuccess);
   EXPECT_EQ(Begin(stream_, cudaStreamCaptureModeRelaxed), cudaErrorIllegalState);
   Fork();
@@ -61,14 +61,14 @@ TEST_F(CaptureTest, a_stream_is_in_one_capture) {
   EXPECT_EQ(End(stream_), cudaErrorIllegalState);
 }
 
-TEST_F(CaptureTest, ends_on_the_stream_on_which_it_began) {
+TEST_F(StreamCapture, ends_on_the_stream_on_which_it_began) {
   ASSERT_EQ(Begin(stream_, cudaStreamCaptureModeRelaxed), cudaSuccess);
   Fork();
   EXPECT_EQ(End(side_), cudaErrorStreamCaptureUnmatched);
   EXPECT_EQ(End(stream_), cudaSuccess);
 }
 
-TEST_F(CaptureTest, ends_on_the_thread_that_began_it_unless_relaxed) {
+TEST_F(StreamCapture, ends_on_the_thread_that_began_it_unless_relaxed) {
   for (const auto mode : {cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal,
                           cudaStreamCaptureModeRelaxed}) {
     ASSERT_EQ(Begin(stream_, mode), cudaSuccess);
@@ -80,7 +80,7 @@ TEST_F(CaptureTest, ends_on_the_thread_that_began_it_unless_relaxed) {
   }
 }
 
-TEST_F(CaptureTest, two_captures_cannot_wait_for_each_other) {
+TEST_F(StreamCapture, two_captures_cannot_wait_for_each_other) {
   ASSERT_EQ(Begin(stream_, cudaStreamCaptureModeRelaxed), cudaSuccess);
   ASSERT_EQ(Begin(side_, cudaStreamCaptureModeRelaxed), cudaSuccess);
   ASSERT_EQ(cudaEventRecord(event_, stream_), cudaSuccess);
@@ -89,14 +89,14 @@ TEST_F(CaptureTest, two_captures_cannot_wait_for_each_other) {
   EXPECT_EQ(End(side_), cudaErrorStreamCaptureInvalidated);
 }
 
-TEST_F(CaptureTest, cannot_wait_for_what_was_before_it) {
+TEST_F(StreamCapture, cannot_wait_for_what_was_before_it) {
   ASSERT_EQ(cudaEventRecord(event_, side_), cudaSuccess);
   ASSERT_EQ(Begin(stream_, cudaStreamCaptureModeRelaxed), cudaSuccess);
   EXPECT_EQ(cudaStreamWaitEvent(stream_, event_, 0), cudaErrorStreamCaptureIsolation);
   EXPECT_EQ(End(stream_), cudaErrorStreamCaptureInvalidated);
 }
 
-TEST_F(CaptureTest, a_stream_depends_once_on_what_it_waits_for_twice) {
+TEST_F(StreamCapture, a_stream_depends_once_on_what_it_waits_for_twice) {
   ASSERT_EQ(Begin(stream_, cudaStreamCaptureModeRelaxed), cudaSuccess);
   Fill(stream_);
   Fork();
@@ -115,7 +115,7 @@ TEST_F(CaptureTest, a_stream_depends_once_on_what_it_waits_for_twice) {
 
 // What another thread may not do meanwhile: with a global capture whatever is unsafe, with others
 // nothing is forbidden.
-TEST_F(CaptureTest, concerns_other_threads_only_if_global) {
+TEST_F(StreamCapture, concerns_other_threads_only_if_global) {
   for (const auto mode : {cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal}) {
     const bool global = mode == cudaStreamCaptureModeGlobal;
     ASSERT_EQ(Begin(stream_, mode), cudaSuccess);
@@ -129,13 +129,13 @@ TEST_F(CaptureTest, concerns_other_threads_only_if_global) {
   }
 }
 
-TEST_F(CaptureTest, a_wait_for_the_device_spoils_it) {
+TEST_F(StreamCapture, a_wait_for_the_device_spoils_it) {
   ASSERT_EQ(Begin(stream_, cudaStreamCaptureModeRelaxed), cudaSuccess);
   EXPECT_EQ(cudaDeviceSynchronize(), cudaErrorStreamCaptureUnsupported);
   EXPECT_EQ(End(stream_), cudaErrorStreamCaptureInvalidated);
 }
 
-TEST_F(CaptureTest, keeps_the_ranges_of_its_own_thread) {
+TEST_F(StreamCapture, keeps_the_ranges_of_its_own_thread) {
   int kept = 0;
   int left = 0;
   ASSERT_EQ(Begin(stream_, cudaStreamCaptureModeRelaxed), cudaSuccess);
@@ -149,7 +149,7 @@ TEST_F(CaptureTest, keeps_the_ranges_of_its_own_thread) {
   EXPECT_EQ(left, 0);
 }
 
-TEST_F(CaptureTest, what_was_forked_must_be_joined) {
+TEST_F(StreamCapture, what_was_forked_must_be_joined) {
   for (const bool joined : {true, false}) {
     ASSERT_EQ(Begin(stream_, cudaStreamCaptureModeRelaxed), cudaSuccess);
     Fork();
