@@ -25,12 +25,18 @@ void InstallInterruptHandlers() {
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  struct sigaction before = {};
+  if (sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler != SIG_IGN) {  // not by nohup
+    sigaction(SIGHUP, &action, nullptr);
+  }
   action.sa_handler = OnReportSignal;
   action.sa_flags = SA_RESTART;
   sigaction(SIGUSR1, &action, nullptr);
-  // When the reader of our output is gone, that shall show as a failed write, not as a signal.
+  // When the reader of our output is gone, or a file grows beyond its limit, that shall show as a
+  // failed write, not as a signal.
   action.sa_handler = SIG_IGN;
   sigaction(SIGPIPE, &action, nullptr);
+  sigaction(SIGXFSZ, &action, nullptr);
 }
 
 bool TakeReportRequest() {
@@ -45,6 +51,8 @@ Status InterruptStatus() {
       return OkStatus();
     case SIGINT:
       return {StatusCode::kInterrupted, "interrupted by SIGINT"};
+    case SIGHUP:
+      return {StatusCode::kTerminated, "terminated by SIGHUP: its terminal was closed"};
     default:
       return {StatusCode::kTerminated, "terminated by SIGTERM"};
   }

@@ -1,13 +1,13 @@
-// SIGINT and SIGTERM as a flag that every loop checks, so that a run ends in order: children
-// killed, no partial result, exit code 130 or 143. SIGUSR1 is caught too, as a request for a
-// report.
+// SIGINT, SIGTERM and SIGHUP as a flag that every loop checks, so that a run ends in order:
+// children killed, no partial result, exit code 130 or 143. SIGUSR1 is caught too, as a request for
+// a report.
 #pragma once
 
 #include "graph/base/status.h"
 
 namespace prism::launch {
 
-// Handles SIGINT, SIGTERM and SIGUSR1 from now on. Call once, in main.
+// Handles SIGINT, SIGTERM, SIGHUP and SIGUSR1 from now on. Call once, in main.
 void InstallInterruptHandlers();
 
 // kInterrupted or kTerminated once such a signal has arrived, else OK.

@@ -167,6 +167,17 @@ INSTANTIATE_TEST_SUITE_P(Signals,
                            return parameter.param == SIGINT ? "SIGINT" : "SIGTERM";
                          });
 
+TEST_F(Failure, a_closed_terminal_ends_the_run_in_order) {
+  signal(SIGHUP, SIG_DFL);  // the tests may run under nohup
+  RunningCommand running(Job("out"), folder_ / "log");
+  ASSERT_TRUE(running.WaitForOutput(": slice ", kLongSeconds)) << running.Output();
+  kill(running.pid(), SIGHUP);
+  const Finished run = running.Wait(kLongSeconds);
+  EXPECT_EQ(run.code, 128 + SIGTERM) << run.output;
+  EXPECT_TRUE(AllGo());
+  ExpectOnlyFailure("out", "terminated by SIGHUP");
+}
+
 TEST_F(Failure, full_disk_ends_the_run_and_leaves_the_note) {
   const std::string disk = folder_ / "disk";
   std::filesystem::create_directory(disk);
