@@ -1,6 +1,7 @@
 // prism-emulate: parse, plan, run the stages, report, exit code.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <optional>
@@ -42,9 +43,11 @@ OutputChoice ChooseOutput(const RunContext& context) {
     choice.inputs.push_back(path);
   }
   choice.by_default = context.options.out.empty();
-  choice.path = choice.by_default ? fmt::format("prism-out/{}-{}gpus", context.job.name,
-                                                context.job.parallel.world_size())
-                                  : context.options.out;
+  std::string name = context.job.name;  // of a graph file, maybe
+  std::replace(name.begin(), name.end(), '/', '_');
+  choice.path = choice.by_default
+                    ? fmt::format("prism-out/{}-{}gpus", name, context.job.parallel.world_size())
+                    : context.options.out;
   while (choice.path.size() > 1 && choice.path.back() == '/') {
     choice.path.pop_back();
   }

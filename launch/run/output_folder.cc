@@ -35,11 +35,22 @@ bool HoldsOnlyFailure(const fs::path& path) {
   return std::distance(begin(entries), end(entries)) == 1;
 }
 
-// Whether an earlier run of ours created the folder.
+// Whether an earlier run of ours created the folder: its run.json names our version (RunJson).
 bool IsOurs(const fs::path& path) {
   std::error_code ignored;
-  return fs::exists(path / "run.json", ignored) || HoldsOnlyFailure(path) ||
+  const Result<std::string> run = ReadFile((path / "run.json").string());
+  return (run.ok() && run->find("\"prism\": \"") != std::string::npos) || HoldsOnlyFailure(path) ||
          fs::is_empty(path, ignored);
+}
+
+// The folder that a link stands for, also one that does not exist yet: a result replaces no link.
+std::string WithoutLinks(fs::path path) {
+  constexpr int kMostLinks = 40;  // as Linux follows
+  std::error_code error;
+  for (int links = 0; links < kMostLinks && fs::is_symlink(path, error); ++links) {
+    path = path.parent_path() / fs::read_symlink(path, error);  // which may be absolute
+  }
+  return path.string();
 }
 
 // Replacing this folder would remove the user's working directory.
@@ -163,7 +174,9 @@ OutputFolder::~OutputFolder() {
   }
 }
 
-Status OutputFolder::Check(const OutputChoice& choice) {
+Status OutputFolder::Check(const OutputChoice& given) {
+  OutputChoice choice = given;
+  choice.path = WithoutLinks(given.path);
   std::error_code error;
   if (fs::current_path(error).empty()) {
     return EnvironmentLacks("the current folder does not exist any more; change to another");
@@ -199,8 +212,10 @@ Status OutputFolder::Check(const OutputChoice& choice) {
   return error ? Unusable(choice.path, error) : OkStatus();
 }
 
-Result<OutputFolder> OutputFolder::Create(const OutputChoice& choice) {
-  PRISM_RETURN_IF_ERROR(Check(choice));
+Result<OutputFolder> OutputFolder::Create(const OutputChoice& given) {
+  PRISM_RETURN_IF_ERROR(Check(given));
+  OutputChoice choice = given;
+  choice.path = WithoutLinks(given.path);
   OutputFolder folder(choice);
   RemoveLeftovers(choice.path);
   std::error_code error;

@@ -25,12 +25,12 @@ class OutputFolder {
   // Only checks: kInvalidArgument for an existing folder that must not be replaced (one that holds
   // an input, except the graph and the configuration of an earlier run, which a run writes again),
   // kEnvironment if nothing can be written.
-  static Status Check(const OutputChoice& choice);
+  static Status Check(const OutputChoice& given);
 
   // Removes what killed runs of this machine have left under their temporary names, and tests
   // whether a folder can be created there. It is created with the first file, so that a run that is
   // killed before its report leaves nothing. Fails as Check does.
-  static Result<OutputFolder> Create(const OutputChoice& choice);
+  static Result<OutputFolder> Create(const OutputChoice& given);
 
   OutputFolder(OutputFolder&& other) noexcept;
   OutputFolder& operator=(OutputFolder&&) = delete;

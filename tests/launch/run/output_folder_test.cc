@@ -18,6 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kOurs = R"({"versions": {"prism": "0.1.0"}})";  // run.json
+
 class OutputFolders : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -87,6 +89,18 @@ TEST_F(OutputFolders, only_what_killed_runs_of_this_machine_left_is_removed) {
   EXPECT_EQ(Names().size(), 3U);
 }
 
+TEST_F(OutputFolders, a_link_is_followed_and_stays) {
+  fs::create_directory_symlink("there", Path("link"));
+  for (const char* const text : {"first", "second"}) {
+    Result<OutputFolder> folder = OutputFolder::Create({Path("link"), false, /*force=*/true});
+    ASSERT_TRUE(folder.ok()) << folder.status().message();
+    ASSERT_TRUE(folder->Write("run.json", text).ok());
+    ASSERT_TRUE(folder->Commit().ok());
+    EXPECT_TRUE(fs::is_symlink(Path("link")));
+    EXPECT_EQ(Read("there/run.json"), text);
+  }
+}
+
 // Two runs with the same folder, started before either had a result.
 TEST_F(OutputFolders, result_of_another_run_is_replaced_only_by_force) {
   for (const bool force : {false, true}) {
@@ -146,7 +160,7 @@ TEST_F(OutputFolders, folder_that_holds_an_input_is_not_replaced) {
   EXPECT_EQ(check("project/config.toml"), StatusCode::kInvalidArgument);
   EXPECT_EQ(check("elsewhere/train.py"), StatusCode::kOk);
   // Files of an earlier run of ours, which the next one writes again.
-  std::ofstream(Path("project/run.json")) << "{}";
+  std::ofstream(Path("project/run.json")) << kOurs;
   EXPECT_EQ(check("project/config.toml"), StatusCode::kOk);
   EXPECT_EQ(check("project/graph.prism"), StatusCode::kOk);
   EXPECT_EQ(check("project/train.py"), StatusCode::kInvalidArgument);
@@ -185,7 +199,9 @@ TEST_F(OutputFolders, default_folder_is_replaced_only_when_it_is_ours) {
   EXPECT_EQ(OutputFolder::Check({Path("out"), true, false}).code(), StatusCode::kInvalidArgument);
   std::ofstream(Path("out/FAILED")) << "of something else";
   EXPECT_EQ(OutputFolder::Check({Path("out"), true, false}).code(), StatusCode::kInvalidArgument);
-  std::ofstream(Path("out/run.json")) << "{}";
+  std::ofstream(Path("out/run.json")) << R"({"tool": "other"})";
+  EXPECT_EQ(OutputFolder::Check({Path("out"), true, false}).code(), StatusCode::kInvalidArgument);
+  std::ofstream(Path("out/run.json")) << kOurs;
   EXPECT_TRUE(OutputFolder::Check({Path("out"), true, false}).ok());
 }
 
