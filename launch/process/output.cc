@@ -45,15 +45,11 @@ int Fail(std::string_view who, const Status& status, std::string_view color) {
   const std::string text =
       fmt::format("{} {}\n", Red(fmt::format("{}:", who), ShowsColor(color, STDERR_FILENO)),
                   message.substr(0, message.find(kOutputHeading)));
-  const int process = MpiSession::LaunchedRank();
-  const bool of_machine =
-      status.code() == StatusCode::kBadFile || status.code() == StatusCode::kEnvironment;
-  if (process == 0) {
+  if (const int process = MpiSession::LaunchedRank(); process == 0) {
     Write(stderr, text);
-  } else if (of_machine) {
-    Write(stderr, fmt::format("process {}: {}", process, text));
   } else {
     std::this_thread::sleep_for(kStayFor);
+    Write(stderr, fmt::format("process {}: {}", process, text));
   }
   return ExitCode(status);
 }

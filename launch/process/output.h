@@ -19,9 +19,9 @@ Status Print(const std::string& text);
 // The same for program WHO, as an exit code.
 int Say(std::string_view who, const std::string& text);
 
-// Prints "WHO: message" on standard error; returns the exit code. What a machine lacks may differ
-// between processes, so each reports that itself. Processes other than 0 wait briefly first,
-// because mpirun ends all as soon as one has failed. `color` is the choice of --color.
+// Prints "WHO: message" on standard error; returns the exit code. Processes other than 0 wait
+// first: where process 0 fails as well, mpirun ends them meanwhile; else this is theirs alone (what
+// a machine lacks), and they say so. `color` is the choice of --color.
 int Fail(std::string_view who, const Status& status, std::string_view color = "auto");
 
 }  // namespace prism::launch

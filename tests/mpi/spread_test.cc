@@ -72,6 +72,40 @@ TEST_F(Spread, what_needs_no_run_is_said_once) {
   }
 }
 
+// What all processes find before MPI has started, and what all but the first find.
+TEST_F(Spread, failure_is_said_once_for_all_processes_that_have_it) {
+  WriteText(folder_ / "bad.toml", "target_gpus = \"many\"\n");
+  const std::string absent = folder_ / "absent";
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{PRISM_EMULATE, "--target-gpus", "64", "--config", absent},
+        {PRISM_EMULATE, "--config", folder_ / "bad.toml"},
+        {PRISM_EMULATE, "--target-gpus", "64", "--model", absent + ".toml"},
+        {PRISM, "report", absent},
+        {PRISM, "search", "--model", absent + ".toml", "--target-gpus", "64"}}) {
+    const Finished alone = RunCommand(words);
+    EXPECT_NE(alone.code, 0) << alone.output;
+    std::vector<std::string> command = {PRISM_MPIRUN, "-n", "4"};
+    command.insert(command.end(), words.begin(), words.end());
+    const Finished spread = RunCommand(command);
+    EXPECT_EQ(spread.code, alone.code) << spread.output;
+    EXPECT_THAT(spread.output, HasSubstr(alone.output));
+    EXPECT_THAT(spread.output, Not(HasSubstr("process 1: "))) << spread.output;
+    EXPECT_EQ(spread.output.find(alone.output), spread.output.rfind(alone.output)) << spread.output;
+  }
+}
+
+TEST_F(Spread, failure_of_another_process_alone_is_said_by_it) {
+  const std::vector<std::string> job = {"--target-gpus", "64", "--out", folder_ / "out"};
+  std::vector<std::string> command = {PRISM_MPIRUN, "-n", "1", PRISM_EMULATE};
+  command.insert(command.end(), job.begin(), job.end());
+  command.insert(command.end(), {":", "-n", "1", PRISM_EMULATE});
+  command.insert(command.end(), job.begin(), job.end());
+  command.insert(command.end(), {"--config", folder_ / "absent"});
+  const Finished run = RunCommand(command);
+  EXPECT_EQ(run.code, 3) << run.output;
+  EXPECT_THAT(run.output, HasSubstr("process 1: prism-emulate: cannot read"));
+}
+
 TEST_F(Spread, failures_end_all_processes) {
   const Finished stalled =
       Replay("3", {"--perturb", "jitter:0.1", "--perturb", "kill:3@1", "--samples", "7"});
