@@ -232,13 +232,24 @@ std::string OutputFolder::TemporaryPath(std::string_view name) const {
 }
 
 Status OutputFolder::Write(std::string_view name, std::string_view content) {
-  const fs::path path = TemporaryPath(name);
+  return WriteBy(name, [&](const std::string& path) { return WriteFileAtomically(path, content); });
+}
+
+Status OutputFolder::WriteBy(std::string_view name,
+                             const std::function<Status(const std::string&)>& write) {
+  const std::string path = TemporaryPath(name);
   std::error_code error;
-  fs::create_directories(path.parent_path(), error);
-  if (error) {
-    return RunFailed(fmt::format("{}: {}", path.string(), error.message()));
+  fs::create_directories(fs::path(path).parent_path(), error);
+  const Status written =
+      error ? RunFailed(fmt::format("cannot write {}: {}", path, error.message())) : write(path);
+  if (written.ok()) {
+    return written;
   }
-  return WriteFileAtomically(path.string(), content);
+  std::string message = written.message();
+  if (const size_t at = message.find(temporary_); at != message.npos) {
+    message.replace(at, temporary_.size(), choice_.path);
+  }
+  return {written.code(), message + "; free space, or write elsewhere with --out"};
 }
 
 Status OutputFolder::Commit() {

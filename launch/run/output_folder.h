@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,8 +42,12 @@ class OutputFolder {
   // Where a file is until Commit().
   [[nodiscard]] std::string TemporaryPath(std::string_view name) const;
 
-  // Writes a file, creating its folder. kRunFailed when the disk is full.
+  // Writes a file, creating its folder. kRunFailed when the disk is full; the message has the path
+  // that the file would have after Commit().
   Status Write(std::string_view name, std::string_view content);
+
+  // The same with a function that writes to a path.
+  Status WriteBy(std::string_view name, const std::function<Status(const std::string&)>& write);
 
   // Puts the folder in place. kRunFailed if another run has put a result there since Create and
   // neither force nor the default allows replacing it: this one's is then beside it, under the name

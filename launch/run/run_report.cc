@@ -74,8 +74,9 @@ Status WriteResultFiles(const RunContext& context,
   PRISM_RETURN_IF_ERROR(folder->Write("graph.prism", outcome.graph_bytes));
   PRISM_RETURN_IF_ERROR(folder->Write("config.toml", ConfigText(context.options, context.job)));
   if (!outcome.result.timelines.empty()) {
-    PRISM_RETURN_IF_ERROR(replayer::WritePerfetto(outcome.graph, outcome.result.timelines,
-                                                  folder->TemporaryPath("trace.pftrace")));
+    PRISM_RETURN_IF_ERROR(folder->WriteBy("trace.pftrace", [&](const std::string& path) {
+      return replayer::WritePerfetto(outcome.graph, outcome.result.timelines, path);
+    }));
   }
   for (const auto& [rank, log] : outcome.logs) {
     PRISM_RETURN_IF_ERROR(folder->Write(fmt::format("logs/rank{}.log", rank.value()), log));

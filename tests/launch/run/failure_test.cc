@@ -23,6 +23,7 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr double kLongSeconds = 180;  // for what takes a few seconds on an idle machine
 
@@ -186,7 +187,10 @@ TEST_F(Failure, full_disk_ends_the_run_and_leaves_the_note) {
   }
   const Finished run = RunCommand(Job("disk/out"));
   EXPECT_EQ(run.code, 1) << run.output;
-  EXPECT_THAT(run.output, HasSubstr("No space left on device"));
+  EXPECT_THAT(run.output,
+              AllOf(HasSubstr("cannot write " + (folder_ / "disk/out/")),
+                    HasSubstr("No space left on device; free space, or write elsewhere with --out"),
+                    Not(HasSubstr(".partial."))));
   ExpectOnlyFailure("disk/out", "No space left on device");
   EXPECT_EQ(umount(disk.c_str()), 0);
 }

@@ -216,6 +216,16 @@ TEST_F(OutputFolders, failure_leaves_nothing_but_its_note) {
   EXPECT_TRUE(OutputFolder::Check({Path("out"), false, false}).ok());
 }
 
+TEST_F(OutputFolders, failed_write_names_the_final_path) {
+  Result<OutputFolder> folder = OutputFolder::Create({Path("out"), false, false});
+  ASSERT_TRUE(folder.ok());
+  ASSERT_TRUE(folder->Write("memory", "").ok());
+  const Status failed = folder->Write("memory/rank0.pickle", "");
+  EXPECT_EQ(failed.code(), StatusCode::kRunFailed);
+  EXPECT_EQ(failed.message(), "cannot write " + Path("out/memory/rank0.pickle") +
+                                  ": Not a directory; free space, or write elsewhere with --out");
+}
+
 TEST_F(OutputFolders, place_below_a_file_cannot_be_written) {
   std::ofstream(Path("file")) << "";
   EXPECT_EQ(OutputFolder::Check({Path("file/out"), false, false}).code(), StatusCode::kEnvironment);
