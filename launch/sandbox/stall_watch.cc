@@ -13,10 +13,10 @@ Status StallWatch::Check(SandboxProcess& process, int32_t iteration) const {
   std::string stacks = process.Stacks();
   stacks.erase(stacks.find_last_not_of('\n') + 1);
   return RunFailed(fmt::format(
-      "the program of rank {} has issued nothing for {} s, in {}; --stall-timeout sets the "
-      "bound\n{}",
+      "the program of rank {} has issued nothing for {} s, in {}; --stall-timeout sets the bound{}",
       process.rank().value(), bound_.count(),
-      iteration < 0 ? "its start-up" : fmt::format("iteration {}", iteration), stacks));
+      iteration < 0 ? "its start-up" : fmt::format("iteration {}", iteration),
+      stacks.empty() ? fmt::format("; {}", process.LastLines()) : "\n" + stacks));
 }
 
 }  // namespace prism::launch

@@ -262,6 +262,19 @@ TEST_F(Failure, program_without_output_is_said_to_have_none) {
   ExpectOnlyFailure("out", "it printed nothing");
 }
 
+// They have not reached the device, so that nothing but their output shows where they are.
+TEST_F(Failure, program_that_hangs_is_shown_with_what_it_printed) {
+  for (const auto& [script, shown] :
+       {std::pair{"sleep 300", "sets the bound; it printed nothing\n"},
+        std::pair{"echo loading; sleep 300", "of the output folder):\nloading\n"}}) {
+    const Finished run = RunCommand({PRISM_EMULATE, "--target-gpus", "2", "--stall-timeout", "2",
+                                     "--out", folder_ / "out", "--", "sh", "-c", script});
+    EXPECT_EQ(run.code, 1) << run.output;
+    EXPECT_TRUE(run.output.ends_with(shown)) << run.output;
+    ExpectOnlyFailure("out", "has issued nothing for 2 s");
+  }
+}
+
 TEST_F(Failure, out_of_device_memory_names_rank_op_and_bytes) {
   const Finished run =
       RunCommand({PRISM_EMULATE, "--cluster", "a100-40-8x", "--model", "gpt3-13b", "--target-gpus",
