@@ -1,16 +1,21 @@
 #include "launch/process/interrupt.h"
 
 #include <signal.h>
+#include <unistd.h>
+
+#include "launch/process/mpi_session.h"
 
 namespace prism::launch {
 namespace {
 
 // A signal handler can access only globals.
 volatile sig_atomic_t received_signal = 0;
+volatile sig_atomic_t sender = 0;  // process number
 volatile sig_atomic_t report_requested = 0;
 
-void OnSignal(int number) {
+void OnSignal(int number, siginfo_t* info, void* /*context*/) {
   received_signal = number;
+  sender = info->si_pid;
 }
 
 void OnReportSignal(int /*number*/) {
@@ -21,7 +26,8 @@ void OnReportSignal(int /*number*/) {
 
 void InstallInterruptHandlers() {
   struct sigaction action = {};
-  action.sa_handler = OnSignal;
+  action.sa_sigaction = OnSignal;
+  action.sa_flags = SA_SIGINFO;
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
@@ -54,6 +60,11 @@ Status InterruptStatus() {
     case SIGHUP:
       return {StatusCode::kTerminated, "terminated by SIGHUP: its terminal was closed"};
     default:
+      if (MpiSession::LaunchedByMpi() && sender == getppid()) {
+        return {StatusCode::kTerminated,
+                "mpirun ended the run: another process failed or was killed, or mpirun itself was "
+                "interrupted"};
+      }
       return {StatusCode::kTerminated, "terminated by SIGTERM"};
   }
 }
