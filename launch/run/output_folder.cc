@@ -49,6 +49,7 @@ std::string WithoutLinks(fs::path path) {
   std::error_code error;
   for (int links = 0; links < kMostLinks && fs::is_symlink(path, error); ++links) {
     path = path.parent_path() / fs::read_symlink(path, error);  // which may be absolute
+    path = path.has_filename() ? path : path.parent_path();     // "there/"
   }
   return path.string();
 }
@@ -182,6 +183,10 @@ Status OutputFolder::Check(const OutputChoice& given) {
     return EnvironmentLacks("the current folder does not exist any more; change to another");
   }
   const fs::path path(choice.path);
+  if (fs::is_symlink(path, error)) {
+    return InvalidArgument(
+        fmt::format("--out {} is a link that leads to itself; name a folder", given.path));
+  }
   if (HoldsWorkingFolder(path)) {
     return InvalidArgument(
         fmt::format("--out {} contains the current folder; name another folder", choice.path));

@@ -165,7 +165,7 @@ void TakeForeground() {
   }
   fcntl(descriptors.channel, F_SETFD, 0);
   fcntl(descriptors.stacks, F_SETFD, 0);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGXFSZ}) {
+  for (const int number : {SIGINT, SIGTERM, SIGPIPE, SIGXFSZ}) {
     signal(number, SIG_DFL);
   }
   // Sets of pointers are ordered by address. The shim counts it if this is not permitted.

@@ -90,7 +90,7 @@ TEST_F(OutputFolders, only_what_killed_runs_of_this_machine_left_is_removed) {
 }
 
 TEST_F(OutputFolders, a_link_is_followed_and_stays) {
-  fs::create_directory_symlink("there", Path("link"));
+  fs::create_directory_symlink("there/", Path("link"));
   for (const char* const text : {"first", "second"}) {
     Result<OutputFolder> folder = OutputFolder::Create({Path("link"), false, /*force=*/true});
     ASSERT_TRUE(folder.ok()) << folder.status().message();
@@ -98,7 +98,11 @@ TEST_F(OutputFolders, a_link_is_followed_and_stays) {
     ASSERT_TRUE(folder->Commit().ok());
     EXPECT_TRUE(fs::is_symlink(Path("link")));
     EXPECT_EQ(Read("there/run.json"), text);
+    EXPECT_EQ(Names().size(), 2U);
   }
+  fs::create_directory_symlink("circle", Path("circle"));
+  EXPECT_EQ(OutputFolder::Check({Path("circle"), false, true}).code(),
+            StatusCode::kInvalidArgument);
 }
 
 // Two runs with the same folder, started before either had a result.
