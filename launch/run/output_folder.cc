@@ -43,15 +43,18 @@ bool IsOurs(const fs::path& path) {
          fs::is_empty(path, ignored);
 }
 
-// The folder that a link stands for, also one that does not exist yet: a result replaces no link.
-std::string WithoutLinks(fs::path path) {
+// With the folder that a link stands for, also one that does not exist yet: a result replaces no
+// link.
+OutputChoice WithoutLinks(OutputChoice choice) {
+  fs::path path = choice.path;
   constexpr int kMostLinks = 40;  // as Linux follows
   std::error_code error;
   for (int links = 0; links < kMostLinks && fs::is_symlink(path, error); ++links) {
     path = path.parent_path() / fs::read_symlink(path, error);  // which may be absolute
     path = path.has_filename() ? path : path.parent_path();     // "there/"
   }
-  return path.string();
+  choice.path = path.string();
+  return choice;
 }
 
 // Replacing this folder would remove the user's working directory.
@@ -176,8 +179,7 @@ OutputFolder::~OutputFolder() {
 }
 
 Status OutputFolder::Check(const OutputChoice& given) {
-  OutputChoice choice = given;
-  choice.path = WithoutLinks(given.path);
+  const OutputChoice choice = WithoutLinks(given);
   std::error_code error;
   if (fs::current_path(error).empty()) {
     return EnvironmentLacks("the current folder does not exist any more; change to another");
@@ -219,8 +221,7 @@ Status OutputFolder::Check(const OutputChoice& given) {
 
 Result<OutputFolder> OutputFolder::Create(const OutputChoice& given) {
   PRISM_RETURN_IF_ERROR(Check(given));
-  OutputChoice choice = given;
-  choice.path = WithoutLinks(given.path);
+  const OutputChoice choice = WithoutLinks(given);
   OutputFolder folder(choice);
   RemoveLeftovers(choice.path);
   std::error_code error;

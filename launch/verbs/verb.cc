@@ -160,10 +160,10 @@ Status VerbArguments::CheckOutput(std::string_view flag,
     return OkStatus();
   }
   const std::filesystem::path path = Text(flag);
+  const std::string name = fmt::format("{}{}", flag.size() == 1 ? "-" : "--", flag);
   std::error_code ignored;
   if (path.empty() || std::filesystem::is_directory(path, ignored)) {
-    return InvalidArgument(fmt::format("{}{}: '{}' is not a file name",
-                                       flag.size() == 1 ? "-" : "--", flag, path.string()));
+    return InvalidArgument(fmt::format("{}: '{}' is not a file name", name, path.string()));
   }
   std::vector<std::string> read = operands_;  // a run's folder is read by its graph
   read.insert(read.end(), more.begin(), more.end());
@@ -179,13 +179,13 @@ Status VerbArguments::CheckOutput(std::string_view flag,
   if (std::ranges::any_of(operands_, [&](const std::string& run) {
         return IsOfRun(path, graph::GraphFileOf(run));
       })) {
-    return InvalidArgument(fmt::format("{}{}: '{}' belongs to the run; name another file",
-                                       flag.size() == 1 ? "-" : "--", flag, path.string()));
+    return InvalidArgument(
+        fmt::format("{}: '{}' belongs to the run; name another file", name, path.string()));
   }
   if (is_taken) {
     return InvalidArgument(
-        fmt::format("{}{}: '{}' is also read, or written by another option; name another file",
-                    flag.size() == 1 ? "-" : "--", flag, path.string()));
+        fmt::format("{}: '{}' is also read, or written by another option; name another file", name,
+                    path.string()));
   }
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
   if (access(folder.c_str(), W_OK) != 0) {
