@@ -18,12 +18,15 @@ class BlockSet {
     uint64_t address = 0;
     uint32_t block = 0;
 
-    // By size, then address; which block it is does not matter.
+    // By size, then address; which block it is does not matter. Compared without branches, which
+    // could not be predicted.
     friend bool operator==(const Entry& left, const Entry& right) {
       return left.size == right.size && left.address == right.address;
     }
     friend bool operator<(const Entry& left, const Entry& right) {
-      return left.size != right.size ? left.size < right.size : left.address < right.address;
+      const auto less = static_cast<unsigned>(left.size < right.size);
+      const auto equal = static_cast<unsigned>(left.size == right.size);
+      return (less | (equal & static_cast<unsigned>(left.address < right.address))) != 0;
     }
   };
 
@@ -36,6 +39,12 @@ class BlockSet {
   void Insert(const Entry& entry);
   void Erase(const Entry& entry);  // which must be there
   void EraseAt(Position position);
+
+  // The entry at a position becomes another: a block that is cut or grows often keeps its place.
+  void Replace(Position position, const Entry& entry);
+
+  // Where an entry is, which must be there.
+  [[nodiscard]] Position Find(const Entry& entry) const;
 
   // The first entry not less than `entry`.
   [[nodiscard]] Position LowerBound(const Entry& entry) const;

@@ -6,8 +6,10 @@
 
 namespace prism::replayer {
 
-CachingAllocator::CachingAllocator(const AllocatorConfig& config, AllocatorDevice* device)
-    : config_(config), device_(device) {
+CachingAllocator::CachingAllocator(const AllocatorConfig& config,
+                                   AllocatorDevice* device,
+                                   bool counts_blocks)
+    : config_(config), device_(device), counts_blocks_(counts_blocks) {
   if (config_.memory_fraction < 1) {
     limit_bytes_ =
         static_cast<int64_t>(config_.memory_fraction * static_cast<double>(device_->total_bytes()));
@@ -16,19 +18,41 @@ CachingAllocator::CachingAllocator(const AllocatorConfig& config, AllocatorDevic
 
 std::optional<CachingAllocator::BlockId> CachingAllocator::Allocate(int64_t bytes, int64_t stream) {
   PRISM_CHECK_LT(0, bytes);
-  ProcessEvents();
+  if (pending_events_ > 0) {
+    ProcessEvents();
+  }
   const int64_t rounded = config_.RoundSize(bytes);
   const Request request = {.bytes = rounded,
                            .segment = config_.SegmentSize(rounded),
                            .pool = rounded <= kSmallBytes ? PoolKind::kSmall : PoolKind::kLarge,
                            .stream = StreamIndex(stream)};
-  BlockId block = FindFree(request);
+  const std::optional<BlockSet::Position> found = FindFree(request);
+  BlockSet& free = streams_[request.stream].pools[static_cast<size_t>(request.pool)].mapped;
+  const BlockId block = found.has_value() ? free.At(*found).block : FromDevice(request);
   if (block == kNone) {
-    if (limit_bytes_ != kUnlimitedBytes && config_.garbage_collection_threshold > 0) {
-      CollectGarbage();
-    }
-    block = NewSegment(request);
+    ++statistics_.out_of_memory;
+    Trace(AllocatorAction::kOutOfMemory, static_cast<uint64_t>(device_->free_bytes()), rounded,
+          request.stream);
+    return std::nullopt;
   }
+  const bool was_split = blocks_[block].is_split();
+  const bool splits = ShouldSplit(blocks_[block], rounded);
+  if (splits) {
+    const BlockSet::Entry rest = EntryOf(CutOff(block, rounded));
+    found.has_value() ? free.Replace(*found, rest) : free.Insert(rest);
+  } else if (found.has_value()) {
+    free.EraseAt(*found);
+  }
+  HandOut(block, bytes, was_split, splits);
+  return block;
+}
+
+// What NewSegment returns, after more and more of the cache was released.
+CachingAllocator::BlockId CachingAllocator::FromDevice(const Request& request) {
+  if (limit_bytes_ != kUnlimitedBytes && config_.garbage_collection_threshold > 0) {
+    CollectGarbage();
+  }
+  BlockId block = NewSegment(request);
   if (block == kNone && ReleaseAvailable(request)) {
     block = NewSegment(request);
   }
@@ -37,24 +61,18 @@ std::optional<CachingAllocator::BlockId> CachingAllocator::Allocate(int64_t byte
     ++statistics_.alloc_retries;
     block = NewSegment(request);
   }
-  if (block == kNone) {
-    ++statistics_.out_of_memory;
-    Trace(AllocatorAction::kOutOfMemory, static_cast<uint64_t>(device_->free_bytes()), rounded,
-          request.stream);
-    return std::nullopt;
-  }
-  return HandOut(block, request, bytes);
+  return block;
 }
 
 // Best fit: the smallest free block of the stream that is large enough, ties to the lowest address.
-CachingAllocator::BlockId CachingAllocator::FindFree(const Request& request) {
+std::optional<BlockSet::Position> CachingAllocator::FindFree(const Request& request) {
   if (limit_bytes_ != kUnlimitedBytes && config_.garbage_collection_threshold > 0) {
     ++searches_[static_cast<size_t>(request.pool)];
   }
-  BlockSet& free = streams_[request.stream].pools[static_cast<size_t>(request.pool)].mapped;
+  const BlockSet& free = streams_[request.stream].pools[static_cast<size_t>(request.pool)].mapped;
   BlockSet::Position found = free.LowerBound({.size = request.bytes});
   if (free.AtEnd(found)) {
-    return kNone;
+    return std::nullopt;
   }
   // The open end of an expandable segment counts with the size that it could grow to, so it is used
   // last.
@@ -72,14 +90,12 @@ CachingAllocator::BlockId CachingAllocator::FindFree(const Request& request) {
   const int64_t size = free.At(found).size;
   const bool is_oversize = request.bytes >= config_.max_split_bytes;
   if (!is_oversize && size >= config_.max_split_bytes) {
-    return kNone;
+    return std::nullopt;
   }
   if (is_oversize && size >= request.bytes + config_.max_non_split_rounding_bytes) {
-    return kNone;
+    return std::nullopt;
   }
-  const BlockId block = free.At(found).block;
-  free.EraseAt(found);
-  return block;
+  return found;
 }
 
 bool CachingAllocator::ShouldSplit(const Block& block, int64_t bytes) const {
@@ -90,34 +106,31 @@ bool CachingAllocator::ShouldSplit(const Block& block, int64_t bytes) const {
   return bytes < config_.max_split_bytes && remaining > kSmallBytes;
 }
 
-// The request takes the low part of `block`, which keeps its id; the rest becomes a free block.
-void CachingAllocator::SplitOff(BlockId block, int64_t bytes) {
+// A request takes the low part of `block`, which keeps its id; the rest becomes a block, which is
+// returned and is in no free set yet.
+CachingAllocator::BlockId CachingAllocator::CutOff(BlockId block, int64_t bytes) {
   Block rest = blocks_[block];
   rest.address += static_cast<uint64_t>(bytes);
   rest.size -= bytes;
   rest.previous = block;
+  rest.searches_at_free = searches_[static_cast<size_t>(rest.pool)];
   const BlockId rest_id = NewBlock(rest);
   if (rest.next != kNone) {
     blocks_[rest.next].previous = rest_id;
   }
   blocks_[block].next = rest_id;
   blocks_[block].size = bytes;
-  InsertFree(rest_id);
+  return rest_id;
 }
 
-CachingAllocator::BlockId CachingAllocator::HandOut(BlockId block,
-                                                    const Request& request,
-                                                    int64_t requested) {
-  const bool was_split = blocks_[block].is_split();
-  const bool splits = ShouldSplit(blocks_[block], request.bytes);
-  if (splits) {
-    SplitOff(block, request.bytes);
-  }
+// Of a block that is in no free set. `was_split`: before it was cut for this request, if it was
+// (`splits`).
+void CachingAllocator::HandOut(BlockId block, int64_t requested, bool was_split, bool splits) {
   Block& handed = blocks_[block];
   handed.allocated = true;
   handed.requested = requested;
   const int64_t rest = splits ? blocks_[handed.next].size : 0;
-  Count(handed.pool, [&](PoolStatistics* pool) {
+  CountBlocks(handed.pool, [&](PoolStatistics* pool) {
     if (!handed.expandable && was_split) {
       pool->inactive_split_bytes.Decrease(handed.size);
       if (!splits) {
@@ -134,14 +147,13 @@ CachingAllocator::BlockId CachingAllocator::HandOut(BlockId block,
     pool->requested_bytes.Increase(requested);
   });
   Trace(AllocatorAction::kAlloc, handed.address, requested, handed.stream);
-  return block;
 }
 
 void CachingAllocator::Free(BlockId id) {
   Block& block = blocks_[id];
   PRISM_CHECK(block.live && block.allocated);
   block.allocated = false;
-  Count(block.pool, [&](PoolStatistics* pool) {
+  CountBlocks(block.pool, [&](PoolStatistics* pool) {
     pool->allocation.Decrease(1);
     pool->allocated_bytes.Decrease(block.size);
   });
@@ -198,12 +210,12 @@ bool CachingAllocator::IsIdle(BlockId id) const {
   return !block.allocated && block.pending_events == 0 && !block.used_elsewhere;
 }
 
-// Merges a free neighbour into `id`; returns its bytes, 0 if it cannot be merged.
-int64_t CachingAllocator::Merge(BlockId id, BlockId neighbour) {
-  if (neighbour == kNone || !IsIdle(neighbour) || blocks_[neighbour].mapped != blocks_[id].mapped) {
-    return 0;
-  }
-  EraseFree(neighbour);
+bool CachingAllocator::CanMerge(BlockId id, BlockId neighbour) const {
+  return neighbour != kNone && IsIdle(neighbour) && blocks_[neighbour].mapped == blocks_[id].mapped;
+}
+
+// Adds a neighbour, which is in no free set any more, to the block `id`.
+void CachingAllocator::Join(BlockId id, BlockId neighbour) {
   Block& block = blocks_[id];
   const Block& joined = blocks_[neighbour];
   if (block.previous == neighbour) {
@@ -219,32 +231,46 @@ int64_t CachingAllocator::Merge(BlockId id, BlockId neighbour) {
     }
   }
   block.size += joined.size;
-  const int64_t bytes = joined.size;
   DeleteBlock(neighbour);
-  return bytes;
+}
+
+// Puts a block into its free set, together with its free neighbours, and returns their number. The
+// place of one of them in the set is kept: blocks that grow often need not move.
+int64_t CachingAllocator::InsertMerged(BlockId id) {
+  const BlockId before = blocks_[id].previous;
+  const BlockId after = blocks_[id].next;
+  const bool joins_before = CanMerge(id, before);
+  const bool joins_after = CanMerge(id, after);
+  if (!joins_before && !joins_after) {
+    InsertFree(id);
+    return 0;
+  }
+  BlockSet& free = SetOf(blocks_[id]);
+  if (joins_before && joins_after) {
+    free.Erase(EntryOf(before));
+  }
+  const BlockSet::Position place = free.Find(EntryOf(joins_after ? after : before));
+  if (joins_before) {
+    Join(id, before);
+  }
+  if (joins_after) {
+    Join(id, after);
+  }
+  blocks_[id].searches_at_free = searches_[static_cast<size_t>(blocks_[id].pool)];
+  free.Replace(place, EntryOf(id));
+  return joins_before && joins_after ? 2 : 1;
 }
 
 void CachingAllocator::CompleteFree(BlockId id) {
   Block& block = blocks_[id];
   Trace(AllocatorAction::kFreeCompleted, block.address, block.requested, block.stream);
   const int64_t own_bytes = block.size;
-  int64_t split_change = 0;
-  int64_t split_bytes_change = 0;
-  for (const BlockId neighbour : {block.previous, block.next}) {
-    if (const int64_t bytes = Merge(id, neighbour); bytes > 0) {
-      split_change -= 1;
-      split_bytes_change -= bytes;
-    }
-  }
-  InsertFree(id);
-  if (block.is_split()) {
-    split_change += 1;
-    split_bytes_change += block.size;
-  }
-  Count(block.pool, [&](PoolStatistics* pool) {
+  const int64_t merged = InsertMerged(id);
+  const int64_t merged_bytes = block.size - own_bytes;
+  CountBlocks(block.pool, [&](PoolStatistics* pool) {
     if (!block.expandable) {
-      pool->inactive_split.Change(split_change);
-      pool->inactive_split_bytes.Change(split_bytes_change);
+      pool->inactive_split.Change((block.is_split() ? 1 : 0) - merged);
+      pool->inactive_split_bytes.Change((block.is_split() ? block.size : 0) - merged_bytes);
     }
     pool->active.Decrease(1);
     pool->active_bytes.Decrease(own_bytes);
@@ -271,27 +297,23 @@ void CachingAllocator::DeleteBlock(BlockId block) {
   unused_.push_back(block);
 }
 
-CachingAllocator::FreeBlocks& CachingAllocator::FreeOf(const Block& block) {
-  return streams_[block.stream].pools[static_cast<size_t>(block.pool)];
+BlockSet& CachingAllocator::SetOf(const Block& block) {
+  FreeBlocks& free = streams_[block.stream].pools[static_cast<size_t>(block.pool)];
+  return block.mapped ? free.mapped : free.unmapped;
+}
+
+BlockSet::Entry CachingAllocator::EntryOf(BlockId id) const {
+  const Block& block = blocks_[id];
+  return {.size = block.mapped ? block.size : 0, .address = block.address, .block = id};
 }
 
 void CachingAllocator::InsertFree(BlockId id) {
-  Block& block = blocks_[id];
-  if (!block.mapped) {
-    FreeOf(block).unmapped.Insert({.size = 0, .address = block.address, .block = id});
-    return;
-  }
-  block.searches_at_free = searches_[static_cast<size_t>(block.pool)];
-  FreeOf(block).mapped.Insert({.size = block.size, .address = block.address, .block = id});
+  blocks_[id].searches_at_free = searches_[static_cast<size_t>(blocks_[id].pool)];
+  SetOf(blocks_[id]).Insert(EntryOf(id));
 }
 
 void CachingAllocator::EraseFree(BlockId id) {
-  const Block& block = blocks_[id];
-  if (block.mapped) {
-    FreeOf(block).mapped.Erase({.size = block.size, .address = block.address, .block = id});
-  } else {
-    FreeOf(block).unmapped.Erase({.size = 0, .address = block.address, .block = id});
-  }
+  SetOf(blocks_[id]).Erase(EntryOf(id));
 }
 
 uint16_t CachingAllocator::StreamIndex(int64_t stream) {

@@ -36,8 +36,12 @@ class CachingAllocator {
   // Identifies a block until it is freed; after that the number may be reused.
   using BlockId = uint32_t;
 
-  // The device must outlive the allocator.
-  CachingAllocator(const AllocatorConfig& config, AllocatorDevice* device);
+  // The device must outlive the allocator. `counts_blocks`: otherwise the statistics are only about
+  // segments and what was asked of the device, for a simulation that needs no others: counting
+  // takes as long as finding a block.
+  CachingAllocator(const AllocatorConfig& config,
+                   AllocatorDevice* device,
+                   bool counts_blocks = true);
 
   // A block of at least `bytes` > 0 for the stream; nullopt if the device is full even after the
   // whole cache was released.
@@ -118,12 +122,15 @@ class CachingAllocator {
   };
 
   // caching_allocator.cc
-  BlockId FindFree(const Request& request);
+  std::optional<BlockSet::Position> FindFree(const Request& request);
   [[nodiscard]] bool ShouldSplit(const Block& block, int64_t bytes) const;
-  BlockId HandOut(BlockId block, const Request& request, int64_t requested);
-  void SplitOff(BlockId block, int64_t bytes);
+  BlockId FromDevice(const Request& request);
+  void HandOut(BlockId block, int64_t requested, bool was_split, bool splits);
+  BlockId CutOff(BlockId block, int64_t bytes);
   void CompleteFree(BlockId id);
-  int64_t Merge(BlockId id, BlockId neighbour);
+  [[nodiscard]] bool CanMerge(BlockId id, BlockId neighbour) const;
+  void Join(BlockId id, BlockId neighbour);
+  int64_t InsertMerged(BlockId id);
   [[nodiscard]] bool IsIdle(BlockId id) const;
   void PopEvent(Stream* stream);
 
@@ -147,9 +154,10 @@ class CachingAllocator {
 
   BlockId NewBlock(const Block& block);
   void DeleteBlock(BlockId block);
+  [[nodiscard]] BlockSet::Entry EntryOf(BlockId id) const;
   void InsertFree(BlockId id);
   void EraseFree(BlockId id);
-  FreeBlocks& FreeOf(const Block& block);
+  BlockSet& SetOf(const Block& block);
   uint16_t StreamIndex(int64_t stream);
   void Trace(AllocatorAction action, uint64_t address, int64_t bytes, uint16_t stream);
 
@@ -159,8 +167,16 @@ class CachingAllocator {
     update(&statistics_.pools[static_cast<size_t>(pool)]);
   }
 
+  template <typename Update>
+  void CountBlocks(PoolKind pool, Update update) {
+    if (counts_blocks_) {
+      Count(pool, update);
+    }
+  }
+
   AllocatorConfig config_;
   AllocatorDevice* device_;
+  bool counts_blocks_;
   int64_t limit_bytes_ = kUnlimitedBytes;  // limit on what is taken from the device
   int64_t device_bytes_ = 0;               // taken now
   std::vector<Block> blocks_;

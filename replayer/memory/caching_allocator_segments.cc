@@ -105,12 +105,10 @@ bool CachingAllocator::MapBlock(BlockId id, int64_t bytes) {
   }
   EraseFree(id);
   if (mapped_bytes < blocks_[id].size) {
-    SplitOff(id, mapped_bytes);  // the rest stays unmapped
+    InsertFree(CutOff(id, mapped_bytes));  // the rest stays unmapped
   }
   blocks_[id].mapped = true;
-  Merge(id, blocks_[id].previous);
-  Merge(id, blocks_[id].next);
-  InsertFree(id);
+  InsertMerged(id);
   device_bytes_ += mapped_bytes;
   ++statistics_.device_allocations;
   Count(blocks_[id].pool,
@@ -132,22 +130,18 @@ void CachingAllocator::UnmapBlock(BlockId id) {
   }
   EraseFree(id);
   if (last < end) {
-    SplitOff(id, static_cast<int64_t>(last - offset));
+    InsertFree(CutOff(id, static_cast<int64_t>(last - offset)));
   }
   BlockId unmapped = id;
   if (first > offset) {
-    SplitOff(id, static_cast<int64_t>(first - offset));
-    unmapped = blocks_[id].next;
-    EraseFree(unmapped);
+    unmapped = CutOff(id, static_cast<int64_t>(first - offset));
     InsertFree(id);
   }
   const int64_t bytes = blocks_[unmapped].size;
   const uint64_t address = blocks_[unmapped].address;
   device_->Unmap(address, bytes);
   blocks_[unmapped].mapped = false;
-  Merge(unmapped, blocks_[unmapped].previous);
-  Merge(unmapped, blocks_[unmapped].next);
-  InsertFree(unmapped);
+  InsertMerged(unmapped);
   device_bytes_ -= bytes;
   ++statistics_.device_frees;
   const Block& block = blocks_[unmapped];

@@ -96,7 +96,7 @@ Status CachingAllocator::RestoreSegment(const SegmentState& segment,
 
 void CachingAllocator::CountRestored(BlockId id) {
   const Block& block = blocks_[id];
-  Count(block.pool, [&](PoolStatistics* pool) {
+  CountBlocks(block.pool, [&](PoolStatistics* pool) {
     if (block.allocated) {
       pool->allocation.Increase(1);
       pool->allocated_bytes.Increase(block.size);
@@ -118,7 +118,7 @@ Result<std::map<uint64_t, CachingAllocator::BlockId>> CachingAllocator::Restore(
   for (BlockId id = 0; id < blocks_.size(); ++id) {
     const Block& block = blocks_[id];
     if (IsIdle(id) && block.is_split()) {
-      Count(block.pool, [&](PoolStatistics* pool) {
+      CountBlocks(block.pool, [&](PoolStatistics* pool) {
         pool->inactive_split.Increase(1);
         pool->inactive_split_bytes.Increase(block.size);
       });

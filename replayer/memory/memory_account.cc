@@ -15,7 +15,7 @@ constexpr int64_t kCollectives = 1;  // a stream other than the one that allocat
 }  // namespace
 
 MemoryAccount::MemoryAccount(const AllocatorConfig& config, int64_t capacity_bytes)
-    : device_(capacity_bytes), allocator_(config, &device_) {
+    : device_(capacity_bytes), allocator_(config, &device_, /*counts_blocks=*/false) {
 }
 
 MemoryAccount::Block MemoryAccount::Allocate(int64_t bytes, MemoryUse use, int64_t stream) {
@@ -31,10 +31,11 @@ MemoryAccount::Block MemoryAccount::Allocate(int64_t bytes, MemoryUse use, int64
     beyond_ = true;
     return {.id = kNowhere, .use = use};
   }
-  now_[static_cast<size_t>(use)] += allocator_.SizeOf(*id);
-  const int64_t allocated = allocator_.statistics().all.allocated_bytes.current;
-  if (allocated > peak_) {
-    peak_ = allocated;
+  const int64_t size = allocator_.SizeOf(*id);
+  now_[static_cast<size_t>(use)] += size;
+  allocated_ += size;
+  if (allocated_ > peak_) {
+    peak_ = allocated_;
     at_peak_ = now_;
   }
   return {.id = *id, .use = use};
@@ -44,7 +45,9 @@ void MemoryAccount::Free(const Block& block) {
   if (block.id == kNowhere) {
     return;
   }
-  now_[static_cast<size_t>(block.use)] -= allocator_.SizeOf(block.id);
+  const int64_t size = allocator_.SizeOf(block.id);
+  now_[static_cast<size_t>(block.use)] -= size;
+  allocated_ -= size;
   allocator_.Free(block.id);
 }
 

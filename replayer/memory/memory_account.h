@@ -68,9 +68,10 @@ class MemoryAccount {
   SimulatedDevice device_;  // its time is the number of collectives issued
   CachingAllocator allocator_;
   int64_t issued_ = 0;
-  int64_t passed_ = 0;  // the count at which the device passes the last one issued
-  std::array<int64_t, 5> now_ = {};
+  int64_t passed_ = 0;               // the count at which the device passes the last one issued
+  std::array<int64_t, 5> now_ = {};  // allocated, by use
   std::array<int64_t, 5> at_peak_ = {};
+  int64_t allocated_ = 0;
   int64_t peak_ = 0;
   bool beyond_ = false;  // something found no place
 };
