@@ -57,6 +57,11 @@ class BlockSet {
 
   [[nodiscard]] Position Next(Position position) const;
 
+  // 0 if there is no entry.
+  [[nodiscard]] int64_t LargestSize() const {
+    return chunks_.empty() ? 0 : chunks_.back().back().size;
+  }
+
   // All entries in order.
   [[nodiscard]] std::vector<Entry> Entries() const;
 

@@ -36,7 +36,7 @@ std::optional<CachingAllocator::BlockId> CachingAllocator::Allocate(int64_t byte
     return std::nullopt;
   }
   const bool was_split = blocks_[block].is_split();
-  const bool splits = ShouldSplit(blocks_[block], rounded);
+  const bool splits = ShouldSplit(blocks_[block].size, request.pool, rounded);
   if (splits) {
     const BlockSet::Entry rest = EntryOf(CutOff(block, rounded));
     found.has_value() ? free.Replace(*found, rest) : free.Insert(rest);
@@ -98,9 +98,9 @@ std::optional<BlockSet::Position> CachingAllocator::FindFree(const Request& requ
   return found;
 }
 
-bool CachingAllocator::ShouldSplit(const Block& block, int64_t bytes) const {
-  const int64_t remaining = block.size - bytes;
-  if (block.pool == PoolKind::kSmall || config_.expandable_segments) {
+bool CachingAllocator::ShouldSplit(int64_t size, PoolKind pool, int64_t bytes) const {
+  const int64_t remaining = size - bytes;
+  if (pool == PoolKind::kSmall || config_.expandable_segments) {
     return remaining >= kMinBlockBytes;
   }
   return bytes < config_.max_split_bytes && remaining > kSmallBytes;
@@ -147,6 +147,71 @@ void CachingAllocator::HandOut(BlockId block, int64_t requested, bool was_split,
     pool->requested_bytes.Increase(requested);
   });
   Trace(AllocatorAction::kAlloc, handed.address, requested, handed.stream);
+}
+
+bool CachingAllocator::HasRoomFor(const std::array<int64_t, 2>& by_pool, int64_t stream) {
+  if (config_.max_split_bytes != kUnlimitedBytes || pending_events_ > 0) {
+    return false;
+  }
+  const std::array<FreeBlocks, 2>& pools = streams_[StreamIndex(stream)].pools;
+  return by_pool[0] <= pools[0].mapped.LargestSize() && by_pool[1] <= pools[1].mapped.LargestSize();
+}
+
+std::optional<int64_t> CachingAllocator::BytesFromFree(std::span<const int64_t> rounded,
+                                                       int64_t stream) {
+  if (config_.max_split_bytes != kUnlimitedBytes || config_.expandable_segments ||
+      pending_events_ > 0) {
+    return std::nullopt;
+  }
+  const std::array<FreeBlocks, 2>& pools = streams_[StreamIndex(stream)].pools;
+  for (Taken& taken : would_take_) {
+    taken.blocks.clear();
+    taken.rests.clear();
+  }
+  int64_t sum = 0;
+  for (const int64_t bytes : rounded) {
+    const PoolKind pool = bytes <= kSmallBytes ? PoolKind::kSmall : PoolKind::kLarge;
+    const auto index = static_cast<size_t>(pool);
+    const int64_t size = TakeFrom(pools[index].mapped, pool, bytes, &would_take_[index]);
+    if (size == 0) {
+      return std::nullopt;
+    }
+    sum += size;
+  }
+  return sum;
+}
+
+// The size of the block that a request would get after what was taken, 0 if there is none: the best
+// fit among the free blocks and the rests.
+int64_t CachingAllocator::TakeFrom(const BlockSet& free,
+                                   PoolKind pool,
+                                   int64_t bytes,
+                                   Taken* taken) const {
+  const BlockSet::Entry least = {.size = bytes};
+  BlockSet::Position found = free.LowerBound(least);
+  while (!free.AtEnd(found) &&
+         std::ranges::find(taken->blocks, free.At(found).address) != taken->blocks.end()) {
+    found = free.Next(found);
+  }
+  const auto rest = std::lower_bound(taken->rests.begin(), taken->rests.end(), least);
+  const bool from_rest =
+      rest != taken->rests.end() && (free.AtEnd(found) || *rest < free.At(found));
+  if (!from_rest && free.AtEnd(found)) {
+    return 0;
+  }
+  BlockSet::Entry entry = from_rest ? *rest : free.At(found);
+  if (from_rest) {
+    taken->rests.erase(rest);
+  } else {
+    taken->blocks.push_back(entry.address);
+  }
+  if (!ShouldSplit(entry.size, pool, bytes)) {
+    return entry.size;
+  }
+  entry.size -= bytes;
+  entry.address += static_cast<uint64_t>(bytes);
+  taken->rests.insert(std::lower_bound(taken->rests.begin(), taken->rests.end(), entry), entry);
+  return bytes;
 }
 
 void CachingAllocator::Free(BlockId id) {

@@ -43,6 +43,8 @@ class CachingAllocator {
                    AllocatorDevice* device,
                    bool counts_blocks = true);
 
+  [[nodiscard]] const AllocatorConfig& config() const { return config_; }
+
   // A block of at least `bytes` > 0 for the stream; nullopt if the device is full even after the
   // whole cache was released.
   std::optional<BlockId> Allocate(int64_t bytes, int64_t stream);
@@ -59,6 +61,17 @@ class CachingAllocator {
 
   // Completes the frees whose events have passed, as every Allocate does first.
   void ProcessEvents();
+
+  // Whether free blocks of the stream serve all requests that round to these bytes, by PoolKind,
+  // because one block has room for all: they take from it or from a smaller one, and what is cut
+  // off serves the next.
+  [[nodiscard]] bool HasRoomFor(const std::array<int64_t, 2>& by_pool, int64_t stream);
+
+  // The bytes of the blocks that requests of these rounded sizes would get one after the other,
+  // without having them; null if one would need memory of the device, or if settings or pending
+  // events make it hard to tell.
+  [[nodiscard]] std::optional<int64_t> BytesFromFree(std::span<const int64_t> rounded,
+                                                     int64_t stream);
 
   [[nodiscard]] uint64_t AddressOf(BlockId block) const { return blocks_[block].address; }
 
@@ -121,9 +134,16 @@ class CachingAllocator {
     uint16_t stream;
   };
 
+  // What requests would take from the free blocks of a pool.
+  struct Taken {
+    std::vector<uint64_t> blocks;        // by address
+    std::vector<BlockSet::Entry> rests;  // cut off from them, in order
+  };
+
   // caching_allocator.cc
   std::optional<BlockSet::Position> FindFree(const Request& request);
-  [[nodiscard]] bool ShouldSplit(const Block& block, int64_t bytes) const;
+  [[nodiscard]] bool ShouldSplit(int64_t size, PoolKind pool, int64_t bytes) const;
+  int64_t TakeFrom(const BlockSet& free, PoolKind pool, int64_t bytes, Taken* taken) const;
   BlockId FromDevice(const Request& request);
   void HandOut(BlockId block, int64_t requested, bool was_split, bool splits);
   BlockId CutOff(BlockId block, int64_t bytes);
@@ -185,6 +205,7 @@ class CachingAllocator {
   std::map<BlockId, std::vector<uint16_t>> stream_uses_;
   int64_t pending_events_ = 0;
   std::array<int64_t, 2> searches_ = {};  // by pool, counted only if garbage collection is on
+  std::array<Taken, 2> would_take_;       // of BytesFromFree, kept for its memory
   AllocatorStatistics statistics_;
   std::vector<AllocatorEvent>* trace_ = nullptr;
 };

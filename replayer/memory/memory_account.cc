@@ -51,6 +51,22 @@ void MemoryAccount::Free(const Block& block) {
   allocator_.Free(block.id);
 }
 
+bool MemoryAccount::Pass(const PassingTensors& tensors, std::optional<MemoryUse> use) {
+  if (allocated_ + tensors.most_bytes() <= peak_ && allocator_.HasRoomFor(tensors.by_pool(), 0)) {
+    return true;
+  }
+  const std::optional<int64_t> bytes = allocator_.BytesFromFree(tensors.rounded(), 0);
+  if (!bytes.has_value() || (allocated_ + *bytes > peak_ && !use.has_value())) {
+    return false;
+  }
+  if (allocated_ + *bytes > peak_) {
+    peak_ = allocated_ + *bytes;
+    at_peak_ = now_;
+    at_peak_[static_cast<size_t>(*use)] += *bytes;
+  }
+  return true;
+}
+
 uint64_t MemoryAccount::AddressOf(const Block& block) const {
   return block.id == kNowhere ? 0 : allocator_.AddressOf(block.id);
 }

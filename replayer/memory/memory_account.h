@@ -4,10 +4,12 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "graph/base/status.h"
 #include "replayer/memory/caching_allocator.h"
+#include "replayer/memory/passing_tensors.h"
 #include "replayer/memory/stage_memory.h"
 
 namespace prism::replayer {
@@ -26,10 +28,16 @@ class MemoryAccount {
 
   MemoryAccount(const AllocatorConfig& config, int64_t capacity_bytes);
 
+  [[nodiscard]] const AllocatorConfig& config() const { return allocator_.config(); }
+
   // A block of 0 bytes takes no space, as in torch, but may be freed like any other. Memory that
   // one stream has freed cannot be used by another.
   Block Allocate(int64_t bytes, MemoryUse use, int64_t stream = 0);
   void Free(const Block& block);
+
+  // Allocates tensors and frees them again, if that does nothing to the free blocks; returns
+  // whether it has. `use`: null if they differ in it, and then no new peak is reached.
+  bool Pass(const PassingTensors& tensors, std::optional<MemoryUse> use);
 
   // The host issues a collective on a separate stream; the device has passed it when the host has
   // issued `lead` more.

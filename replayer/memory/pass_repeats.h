@@ -11,11 +11,10 @@
 #include <deque>
 #include <vector>
 
-#include "replayer/memory/memory_account.h"
+#include "replayer/memory/tensor_blocks.h"
 
 namespace prism::replayer {
 
-using MemoryBlocks = std::vector<MemoryAccount::Block>;
 using BlocksInFlight = std::deque<std::vector<MemoryBlocks>>;  // by micro-batch and unit
 
 class PassRepeats {

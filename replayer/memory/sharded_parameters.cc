@@ -157,6 +157,16 @@ void ShardedParameters::MakeGradients(int64_t chunk, int64_t place) {
   account_->Free(own);
 }
 
+std::optional<int64_t> ShardedParameters::PassingGradientBytes(int64_t chunk, int64_t place) const {
+  if (by_unit_) {
+    return 0;
+  }
+  const Chunk& of = chunks_[static_cast<size_t>(chunk)];
+  const bool adds = accumulates_ && of.summed.contains(place);
+  return adds ? std::optional(of.shape.units[static_cast<size_t>(place)].elements * value_bytes_)
+              : std::nullopt;
+}
+
 void ShardedParameters::EndBackward(int64_t chunk, int64_t place) {
   Chunk& of = chunks_[static_cast<size_t>(chunk)];
   if (!of.shape.units[static_cast<size_t>(place)].of_root && !accumulates_) {

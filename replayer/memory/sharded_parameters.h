@@ -61,6 +61,9 @@ class ShardedParameters {
   void MakeGradients(int64_t chunk, int64_t place);
   void EndBackward(int64_t chunk, int64_t place);
 
+  // Bytes of the gradients that MakeGradients allocates if it also frees them, null if any stay.
+  [[nodiscard]] std::optional<int64_t> PassingGradientBytes(int64_t chunk, int64_t place) const;
+
   // Before the passes of an iteration: frees the gradients of the previous one (zero_grad).
   void BeginIteration();
 

@@ -73,7 +73,9 @@ struct StageMemoryOptions {
   // (Megatron-Core: --defer-embedding-wgrad-compute).
   int64_t deferred_heads = 0;
   int64_t microbatch_group = 0;  // of MicrobatchesInFlight
-  bool every_pass = false;       // even those that repeat others (replayer/memory/pass_repeats.h)
+  // Also what changes nothing: passes that repeat others (replayer/memory/pass_repeats.h), and
+  // tensors that find room for themselves (replayer/memory/passing_tensors.h).
+  bool every_pass = false;
 };
 
 struct StageMemory {

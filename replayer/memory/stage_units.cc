@@ -11,26 +11,27 @@ namespace prism::replayer {
 StageUnits::StageUnits(const graph::JobSpec& job,
                        const graph::TrainingStyle& style,
                        int32_t stage,
-                       const LayerFacts& facts)
+                       const LayerFacts& facts,
+                       const AllocatorConfig& allocator)
     : job_(job),
       style_(style),
       stage_(stage),
       root_has_ends_(style.fsdp_root_has_ends),
       layers_(LayersOfChunks(job, style, stage)),
-      embedding_(EmbeddingTensors(job, style)),
-      further_(FurtherLayerTensors(job, style, facts)),
-      head_(HeadTensors(job, style)),
-      boundary_(BoundaryTensors(job, style)) {
+      embedding_(EmbeddingTensors(job, style), allocator),
+      further_(FurtherLayerTensors(job, style, facts), allocator),
+      head_(HeadTensors(job, style), allocator),
+      boundary_(BoundaryTensors(job, style), allocator) {
   for (const int64_t bytes : WholeGradientsOfStage(job, style, stage)) {
     whole_gradients_.push_back({"whole gradients", bytes});
   }
   for (const graph::LayerRange& layers : layers_) {
     for (int64_t layer = layers.begin; layer < layers.end; ++layer) {
-      std::optional<UnitTensors>& tensors = by_kind_[KindOf(layers, layer)];
-      if (!tensors.has_value()) {
+      std::optional<StageUnit>& unit = by_kind_[KindOf(layers, layer)];
+      if (!unit.has_value()) {
         LayerFacts of_layer = facts;
         of_layer.offloaded_parts = layer == layers.end - 1 ? 0 : facts.offloaded_parts;
-        tensors = LayerTensors(job, style, layer, of_layer);
+        unit.emplace(LayerTensors(job, style, layer, of_layer), allocator);
       }
     }
   }
@@ -50,7 +51,7 @@ bool StageUnits::IsHead(int64_t chunk, int64_t place) const {
   return &At(chunk, place) == &head_;
 }
 
-const UnitTensors& StageUnits::At(int64_t chunk, int64_t place) const {
+const StageUnit& StageUnits::At(int64_t chunk, int64_t place) const {
   const int64_t layer = LayerAt(chunk, place);
   if (layer < 0) {
     return embedding_;

@@ -4,15 +4,32 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "graph/job/job.h"
 #include "graph/job/stage_layers.h"
 #include "graph/job/training_style.h"
 #include "replayer/memory/layer_tensors.h"
+#include "replayer/memory/passing_tensors.h"
 #include "replayer/memory/sharded_parameters.h"
 
 namespace prism::replayer {
+
+// What a unit of a stage allocates.
+struct StageUnit {
+  StageUnit() = default;
+  StageUnit(UnitTensors unit, const AllocatorConfig& config)
+      : tensors(std::move(unit)),
+        forward(tensors.forward, config),
+        backward(tensors.backward, config),
+        loss(tensors.loss, config) {}
+
+  UnitTensors tensors;
+  PassingTensors forward;
+  PassingTensors backward;
+  PassingTensors loss;
+};
 
 // The units of a stage's model chunks, by chunk and place: the embedding, layers, and after the
 // model's last layer those that predict further tokens, with a head for each prediction. The job
@@ -22,12 +39,13 @@ class StageUnits {
   StageUnits(const graph::JobSpec& job,
              const graph::TrainingStyle& style,
              int32_t stage,
-             const LayerFacts& facts);
+             const LayerFacts& facts,
+             const AllocatorConfig& allocator);
 
   [[nodiscard]] int64_t CountOf(int64_t chunk) const;
   [[nodiscard]] bool IsLayer(int64_t chunk, int64_t place) const;
   [[nodiscard]] bool IsHead(int64_t chunk, int64_t place) const;
-  [[nodiscard]] const UnitTensors& At(int64_t chunk, int64_t place) const;
+  [[nodiscard]] const StageUnit& At(int64_t chunk, int64_t place) const;
 
   // WholeGradientsOfStage.
   [[nodiscard]] const std::vector<Tensor>& whole_gradients() const { return whole_gradients_; }
@@ -54,11 +72,11 @@ class StageUnits {
   int32_t stage_;
   bool root_has_ends_;
   std::vector<graph::LayerRange> layers_;  // by chunk
-  std::array<std::optional<UnitTensors>, 8> by_kind_;
-  UnitTensors embedding_;
-  UnitTensors further_;
-  UnitTensors head_;
-  UnitTensors boundary_;
+  std::array<std::optional<StageUnit>, 8> by_kind_;
+  StageUnit embedding_;
+  StageUnit further_;
+  StageUnit head_;
+  StageUnit boundary_;
   std::vector<Tensor> whole_gradients_;
 };
 
