@@ -6,35 +6,6 @@
 #include "graph/base/check.h"
 
 namespace prism::replayer {
-namespace {
-
-// The first of `count` > 0 sorted entries not less than `entry`, one of which is. Without branches.
-const BlockSet::Entry* LowerBoundIn(const BlockSet::Entry* first,
-                                    size_t count,
-                                    const BlockSet::Entry& entry) {
-  while (count > 1) {
-    const size_t half = count / 2;
-    first += first[half - 1] < entry ? half : 0;
-    count -= half;
-  }
-  return first;
-}
-
-}  // namespace
-
-BlockSet::Position BlockSet::LowerBound(const Entry& entry) const {
-  size_t chunk = 0;
-  while (chunk < chunks_.size() && chunks_[chunk].back() < entry) {
-    ++chunk;
-  }
-  if (chunk == chunks_.size()) {
-    return {chunk, 0};
-  }
-  const Entry* first = chunks_[chunk].data();
-  const Entry* found = LowerBoundIn(first, chunks_[chunk].size(), entry);
-  return {chunk, static_cast<size_t>(found - first)};
-}
-
 BlockSet::Position BlockSet::Find(const Entry& entry) const {
   const Position position = LowerBound(entry);
   PRISM_CHECK(!AtEnd(position) && At(position).block == entry.block);
@@ -51,12 +22,12 @@ void BlockSet::Insert(const Entry& entry) {
   Position position = LowerBound(entry);
   if (AtEnd(position)) {
     if (chunks_.empty()) {
-      chunks_.emplace_back().reserve(kChunkEntries + 1);
-      chunks_.back().push_back(entry);
+      chunks_.push_back({entry});
       return;
     }
     position = {chunks_.size() - 1, chunks_.back().size()};
   }
+  last_ = position;
   std::vector<Entry>& chunk = chunks_[position.chunk];
   chunk.insert(chunk.begin() + static_cast<ptrdiff_t>(position.index), entry);
   if (chunk.size() > kChunkEntries) {
@@ -80,14 +51,17 @@ void BlockSet::Replace(Position position, const Entry& entry) {
     Insert(entry);
     return;
   }
-  size_t index = position.index;
-  for (; index > 0 && entry < chunk[index - 1]; --index) {
-    chunk[index] = chunk[index - 1];
+  const auto old = chunk.begin() + static_cast<ptrdiff_t>(position.index);
+  auto place = old;
+  if (old != chunk.begin() && entry < *(old - 1)) {
+    place = std::lower_bound(chunk.begin(), old, entry);
+    std::move_backward(place, old, old + 1);
+  } else if (old + 1 != chunk.end() && *(old + 1) < entry) {
+    place = std::lower_bound(old + 1, chunk.end(), entry) - 1;
+    std::move(old + 1, place + 1, old);
   }
-  for (; index + 1 < chunk.size() && chunk[index + 1] < entry; ++index) {
-    chunk[index] = chunk[index + 1];
-  }
-  chunk[index] = entry;
+  *place = entry;
+  last_ = {position.chunk, static_cast<size_t>(place - chunk.begin())};
 }
 
 void BlockSet::EraseAt(Position position) {

@@ -70,7 +70,7 @@ std::optional<BlockSet::Position> CachingAllocator::FindFree(const Request& requ
     ++searches_[static_cast<size_t>(request.pool)];
   }
   const BlockSet& free = streams_[request.stream].pools[static_cast<size_t>(request.pool)].mapped;
-  BlockSet::Position found = free.LowerBound({.size = request.bytes});
+  BlockSet::Position found = free.FirstOf(request.bytes);
   if (free.AtEnd(found)) {
     return std::nullopt;
   }
@@ -187,13 +187,13 @@ int64_t CachingAllocator::TakeFrom(const BlockSet& free,
                                    PoolKind pool,
                                    int64_t bytes,
                                    Taken* taken) const {
-  const BlockSet::Entry least = {.size = bytes};
-  BlockSet::Position found = free.LowerBound(least);
+  BlockSet::Position found = free.FirstOf(bytes);
   while (!free.AtEnd(found) &&
          std::ranges::find(taken->blocks, free.At(found).address) != taken->blocks.end()) {
     found = free.Next(found);
   }
-  const auto rest = std::lower_bound(taken->rests.begin(), taken->rests.end(), least);
+  const auto rest = std::ranges::find_if(
+      taken->rests, [&](const BlockSet::Entry& entry) { return entry.size >= bytes; });
   const bool from_rest =
       rest != taken->rests.end() && (free.AtEnd(found) || *rest < free.At(found));
   if (!from_rest && free.AtEnd(found)) {
@@ -210,7 +210,10 @@ int64_t CachingAllocator::TakeFrom(const BlockSet& free,
   }
   entry.size -= bytes;
   entry.address += static_cast<uint64_t>(bytes);
-  taken->rests.insert(std::lower_bound(taken->rests.begin(), taken->rests.end(), entry), entry);
+  taken->rests.insert(
+      std::ranges::find_if(taken->rests,
+                           [&](const BlockSet::Entry& other) { return entry < other; }),
+      entry);
   return bytes;
 }
 

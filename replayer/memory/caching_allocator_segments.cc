@@ -72,8 +72,7 @@ CachingAllocator::BlockId CachingAllocator::FindExpandable(const Request& reques
     return bytes >= request.bytes;
   };
   FreeBlocks& pool = streams_[request.stream].pools[static_cast<size_t>(request.pool)];
-  for (auto it = pool.unmapped.LowerBound({}); !pool.unmapped.AtEnd(it);
-       it = pool.unmapped.Next(it)) {
+  for (auto it = pool.unmapped.FirstOf(0); !pool.unmapped.AtEnd(it); it = pool.unmapped.Next(it)) {
     BlockId first = pool.unmapped.At(it).block;
     const BlockId before = blocks_[first].previous;
     if (before != kNone && IsIdle(before)) {
@@ -183,7 +182,7 @@ bool CachingAllocator::ReleaseAvailable(const Request& request) {
   }
   const int64_t wanted = std::max(request.bytes, config_.max_split_bytes);
   const BlockSet& free = streams_[request.stream].pools[static_cast<size_t>(request.pool)].mapped;
-  const BlockSet::Position covering = free.LowerBound({.size = wanted});
+  const BlockSet::Position covering = free.FirstOf(wanted);
   if (!free.AtEnd(covering) && !blocks_[free.At(covering).block].expandable) {
     ReleaseSegment(free.At(covering).block);
     return true;
