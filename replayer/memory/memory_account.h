@@ -9,12 +9,11 @@
 
 #include "graph/base/status.h"
 #include "replayer/memory/caching_allocator.h"
+#include "replayer/memory/memory_use.h"
 #include "replayer/memory/passing_tensors.h"
 #include "replayer/memory/stage_memory.h"
 
 namespace prism::replayer {
-
-enum class MemoryUse : uint8_t { kParameters, kGradients, kOptimizer, kActivations, kTemporaries };
 
 // A rank that needs more than `capacity_bytes` first releases its cache, as a real one does, and
 // then gets what it still lacks: the question is how much it needs. Beyond 1 PiB there is no

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <numeric>
-#include <tuple>
 #include <utility>
 
 #include "graph/base/divide.h"
@@ -29,16 +27,20 @@ constexpr int64_t kScalarBytes = 4;
 class Declarations {
  public:
   // Tied, split, sequence parallel, decay, expert.
-  using Key = std::tuple<bool, bool, bool, bool, bool>;
+  using Key = std::array<bool, 5>;
 
   explicit Declarations(const JobSpec& job) : job_(job) {}
 
   void Declare(Key key, int64_t elements) {
-    if (std::get<1>(key)) {
+    if (key[1]) {
       elements /= job_.parallel.tp;
     }
-    std::get<2>(key) = std::get<2>(key) && job_.sequence_parallel && job_.parallel.tp > 1;
-    kinds_[key].push_back(elements);
+    key[2] = key[2] && job_.sequence_parallel && job_.parallel.tp > 1;
+    size_t number = 0;
+    for (const bool bit : key) {
+      number = 2 * number + (bit ? 1 : 0);
+    }
+    kinds_[number].push_back(elements);
   }
 
   void Matrix(int64_t elements) { Declare({false, true, false, true, false}, elements); }
@@ -59,17 +61,20 @@ class Declarations {
   // Flat buffers begin with the parameters that backward reaches first.
   [[nodiscard]] StageParameters Finish() const {
     StageParameters parameters;
-    for (const auto& [key, elements] : kinds_) {
-      const auto& [tied, split, sequence_parallel, decay, expert] = key;
-      parameters.kinds.push_back({tied, split, sequence_parallel, decay, expert,
-                                  std::vector<int64_t>(elements.rbegin(), elements.rend())});
+    for (size_t number = 0; number < kinds_.size(); ++number) {
+      const std::vector<int64_t>& elements = kinds_[number];
+      const auto has = [&](size_t bit) { return (number & bit) != 0; };
+      if (!elements.empty()) {
+        parameters.kinds.push_back({has(16), has(8), has(4), has(2), has(1),
+                                    std::vector<int64_t>(elements.rbegin(), elements.rend())});
+      }
     }
     return parameters;
   }
 
  private:
   const JobSpec& job_;
-  std::map<Key, std::vector<int64_t>> kinds_;
+  std::array<std::vector<int64_t>, 32> kinds_;  // by key, its bits from the highest to the lowest
 };
 
 void DeclareNorm(const graph::ModelSpec& model, int64_t width, Declarations* declarations) {
@@ -244,11 +249,11 @@ std::vector<StateTensor> MegatronStates(const std::vector<StageParameters>& chun
       const int64_t grad_shards = scatters ? dp : 1;
       const graph::FlatBuckets flat = BucketsOf(kind, job, style);
       const int64_t elements = flat.elements();
-      values.push_back({"parameters", elements * DataTypeBytes(job.compute_dtype)});
+      values.push_back({MemoryUse::kParameters, elements * DataTypeBytes(job.compute_dtype)});
       gradients.push_back(
-          {"gradients", elements / grad_shards * DataTypeBytes(style.gradient_type)});
+          {MemoryUse::kGradients, elements / grad_shards * DataTypeBytes(style.gradient_type)});
       if (style.separate_fp32_gradients) {
-        gradients.push_back({"gradients", elements * DataTypeBytes(job.compute_dtype)});
+        gradients.push_back({MemoryUse::kGradients, elements * DataTypeBytes(job.compute_dtype)});
       }
       for (const graph::FlatBuckets::Bucket& bucket : flat.buckets()) {
         const int64_t own = bucket.elements() / shards;
@@ -265,13 +270,13 @@ std::vector<StateTensor> MegatronStates(const std::vector<StageParameters>& chun
 std::vector<StateTensor> NanotronStates(int64_t elements, const JobSpec& job) {
   const int64_t value_bytes = DataTypeBytes(job.compute_dtype);
   const int64_t own = DivideUp<int64_t>(elements, job.zero_stage >= 1 ? job.parallel.dp : 1);
-  std::vector<StateTensor> states = {{"parameters", elements * value_bytes},
-                                     {"gradients", elements * kMasterBytes},
-                                     {"optimizer", own * kMasterBytes},
-                                     {"optimizer", own * kMomentBytes},
-                                     {"optimizer", own * kMomentBytes}};
+  std::vector<StateTensor> states = {{MemoryUse::kParameters, elements * value_bytes},
+                                     {MemoryUse::kGradients, elements * kMasterBytes},
+                                     {MemoryUse::kOptimizer, own * kMasterBytes},
+                                     {MemoryUse::kOptimizer, own * kMomentBytes},
+                                     {MemoryUse::kOptimizer, own * kMomentBytes}};
   if (job.parallel.dp > 1 && job.zero_stage == 0) {
-    states.push_back({"gradients", elements * value_bytes});
+    states.push_back({MemoryUse::kGradients, elements * value_bytes});
   }
   return states;
 }
@@ -288,20 +293,22 @@ std::vector<StateTensor> FsdpStates(const std::vector<StageParameters>& chunks,
     const std::vector<int64_t> of_chunk = ShardsOf(chunk, job, style);
     shards.insert(shards.end(), of_chunk.begin(), of_chunk.end());
   }
+  constexpr size_t kTensorsOfShard = 5;  // at most
   std::vector<StateTensor> states;
+  states.reserve(kTensorsOfShard * shards.size());
   const auto add = [&](const StateTensor& of_element) {
     for (const int64_t shard : shards) {
       states.push_back(of_element);
       states.back().bytes *= shard;
     }
   };
-  add({"parameters", kMasterBytes});
+  add({MemoryUse::kParameters, kMasterBytes});
   if (!HasTorchModules(style)) {
-    add({"parameters", DataTypeBytes(job.compute_dtype)});
+    add({MemoryUse::kParameters, DataTypeBytes(job.compute_dtype)});
   }
-  add({"gradients", kMasterBytes});
-  add({"optimizer", kMomentBytes, true});
-  add({"optimizer", kMomentBytes, true});
+  add({MemoryUse::kGradients, kMasterBytes});
+  add({MemoryUse::kOptimizer, kMomentBytes, true});
+  add({MemoryUse::kOptimizer, kMomentBytes, true});
   return states;
 }
 
@@ -397,8 +404,8 @@ std::vector<int64_t> ShardsOf(const StageParameters& parameters,
 
 void OptimizerTensors::Add(bool decay, int64_t master_bytes, int64_t moment_bytes) {
   std::vector<StateTensor>& pieces = pieces_[decay ? 0 : 1];
-  pieces.push_back({"optimizer", master_bytes});
-  pieces.insert(pieces.end(), 2, {"optimizer", moment_bytes, true});
+  pieces.push_back({MemoryUse::kOptimizer, master_bytes});
+  pieces.insert(pieces.end(), 2, {MemoryUse::kOptimizer, moment_bytes, true});
   ++count_;
 }
 
@@ -406,11 +413,11 @@ std::vector<StateTensor> OptimizerTensors::After(std::vector<StateTensor> values
                                                  const std::vector<StateTensor>& gradients) const {
   std::vector<StateTensor> states = std::move(values);
   states.insert(states.end(), gradients.begin(), gradients.end());
-  states.push_back({"optimizer", kScalarBytes});
+  states.push_back({MemoryUse::kOptimizer, kScalarBytes});
   for (const std::vector<StateTensor>& pieces : pieces_) {
     states.insert(states.end(), pieces.begin(), pieces.end());
   }
-  states.push_back({"optimizer", count_ * kScalarBytes});
+  states.push_back({MemoryUse::kOptimizer, count_ * kScalarBytes});
   return states;
 }
 

@@ -5,12 +5,12 @@
 
 #include <array>
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "graph/base/status.h"
 #include "graph/job/job.h"
 #include "graph/job/training_style.h"
+#include "replayer/memory/memory_use.h"
 
 namespace prism::replayer {
 
@@ -61,7 +61,7 @@ bool HasTorchModules(const graph::TrainingStyle& style);
 
 // One allocation that persists.
 struct StateTensor {
-  std::string memory_class;  // "parameters", "gradients", "optimizer"
+  MemoryUse use = MemoryUse::kOptimizer;
   int64_t bytes = 0;
   bool moment = false;  // of the optimizer: moved if its states are offloaded (graph/job/offload.h)
   std::vector<int64_t> beside = {};  // bytes of temporary tensors present while it is created

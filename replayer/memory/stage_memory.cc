@@ -27,13 +27,6 @@ using graph::TrainingStyle;
 // A device that is never full: the question is how much is needed.
 constexpr int64_t kDeviceBytes = int64_t{1} << 50;
 
-MemoryUse UseOf(const std::string& memory_class) {
-  if (memory_class == "parameters") {
-    return MemoryUse::kParameters;
-  }
-  return memory_class == "gradients" ? MemoryUse::kGradients : MemoryUse::kOptimizer;
-}
-
 // Whether all layers keep the same tensors, as an edit of offloaded layers assumes.
 bool LayersAlike(const JobSpec& job, const TrainingStyle& style) {
   const bool every_second = job.recompute == graph::Recompute::kSelective &&
@@ -57,7 +50,7 @@ int64_t AllocateStates(const std::vector<StateTensor>& states,
     for (const int64_t bytes : state.beside) {
       beside.push_back(account->Allocate(bytes, MemoryUse::kTemporaries));
     }
-    account->Allocate(state.bytes, UseOf(state.memory_class));
+    account->Allocate(state.bytes, state.use);
     FreeAll(&beside, account);
   }
   if (moves) {
@@ -167,7 +160,8 @@ Result<StageMemory> PredictStageMemory(const JobSpec& job,
   std::vector<StateTensor> first = states;
   std::vector<StateTensor> of_step;
   if (lazily) {
-    first = Of(states, [](const StateTensor& state) { return state.memory_class == "parameters"; });
+    first =
+        Of(states, [](const StateTensor& state) { return state.use == MemoryUse::kParameters; });
     of_step = Of(states, [](const StateTensor& state) { return state.moment; });
   }
   int64_t moments = AllocateStates(first, options.host, &account);

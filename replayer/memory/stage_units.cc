@@ -77,6 +77,7 @@ ShardedChunk StageUnits::Sharded(int64_t chunk) const {
   };
   const StageParameters all = ParametersOfChunk(job_, layers, chunk * job_.parallel.pp + stage_);
   ShardedChunk::Unit others = {.elements = all.total(), .shard = shard_of(all)};
+  std::array<std::optional<ShardedChunk::Unit>, 2> of_layers;  // without and with experts
   ShardedChunk sharded;
   for (int64_t place = 0; place < CountOf(chunk); ++place) {
     const int64_t layer = LayerAt(chunk, place);
@@ -84,9 +85,12 @@ ShardedChunk StageUnits::Sharded(int64_t chunk) const {
     unit.of_root = root_has_ends_ && !IsLayer(chunk, place);
     unit.stays = IsHead(chunk, place);  // its backward pass is next
     if (IsLayer(chunk, place)) {
-      const StageParameters parameters = ParametersOfLayer(job_, layers.begin + layer);
-      unit.elements = parameters.total();
-      unit.shard = shard_of(parameters);
+      auto& known = of_layers[job_.model.IsMoeLayer(layers.begin + layer) ? 1 : 0];
+      if (!known.has_value()) {
+        const StageParameters parameters = ParametersOfLayer(job_, layers.begin + layer);
+        known = {.elements = parameters.total(), .shard = shard_of(parameters)};
+      }
+      unit = *known;
     } else if (layer < 0) {
       unit.elements = graph::PaddedVocab(job_) * job_.model.hidden / job_.parallel.tp;
       unit.shard = unit.elements * others.shard / std::max<int64_t>(1, others.elements);

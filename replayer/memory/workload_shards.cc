@@ -84,11 +84,11 @@ std::vector<StateTensor> WorkloadShardStates(const JobSpec& job,
     const std::vector<StageParameters> units = UnitsOfChunk(job, layers, chunk);
     for (const StageParameters& unit : units) {
       for (const int64_t whole : WholeBytes(unit, job)) {
-        states.push_back({.memory_class = "parameters", .beside = {whole}});
+        states.push_back({.use = MemoryUse::kParameters, .beside = {whole}});
       }
     }
     for (const StageParameters& unit : units) {
-      states.push_back({.memory_class = "parameters",
+      states.push_back({.use = MemoryUse::kParameters,
                         .bytes = ShardOf(unit, job) * value_bytes,
                         .beside = WholeBytes(unit, job)});
       for (const StageParameters::Kind& kind : unit.kinds) {
@@ -98,7 +98,7 @@ std::vector<StateTensor> WorkloadShardStates(const JobSpec& job,
       }
     }
     for (const auto& [kind, elements] : kinds) {
-      gradients.push_back({"gradients", elements * kFloatBytes});
+      gradients.push_back({MemoryUse::kGradients, elements * kFloatBytes});
     }
     chunk += job.parallel.pp;
   }

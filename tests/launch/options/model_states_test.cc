@@ -49,20 +49,20 @@ TEST(ModelStates, of_every_preset_are_those_counted_by_hand) {
     job.zero_stage = 0;
     const auto states = replayer::StatesOfStage(job, graph::TrainingStyle{}, 0);
     ASSERT_TRUE(states.ok()) << states.status().message();
-    std::map<std::string, int64_t> bytes;
+    std::map<replayer::MemoryUse, int64_t> bytes;
     int64_t optimizer_tensors = 0;
     for (const replayer::StateTensor& state : *states) {
-      bytes[state.memory_class] += state.bytes;
-      optimizer_tensors += state.memory_class == "optimizer" ? 1 : 0;
+      bytes[state.use] += state.bytes;
+      optimizer_tensors += state.use == replayer::MemoryUse::kOptimizer ? 1 : 0;
     }
     const int64_t elements = CountedByHand(job.model, job.seq_len);
     const int64_t gradient = DataTypeBytes(graph::TrainingStyle{}.gradient_type);
     // A master copy and two moments per bucket, and two tensors of scalars: the step, one per
     // bucket.
     const int64_t buckets = (optimizer_tensors - 2) / 3;
-    EXPECT_EQ(bytes["parameters"], 2 * elements);
-    EXPECT_EQ(bytes["gradients"], gradient * elements);
-    EXPECT_EQ(bytes["optimizer"], 12 * elements + 4 + 4 * buckets);
+    EXPECT_EQ(bytes[replayer::MemoryUse::kParameters], 2 * elements);
+    EXPECT_EQ(bytes[replayer::MemoryUse::kGradients], gradient * elements);
+    EXPECT_EQ(bytes[replayer::MemoryUse::kOptimizer], 12 * elements + 4 + 4 * buckets);
   }
   EXPECT_GE(models, 8);
 }

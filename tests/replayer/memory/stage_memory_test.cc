@@ -320,26 +320,26 @@ TEST(StageMemory, shards_shrink_the_optimizer_only) {
   JobSpec job = PaperJob();
   job.parallel.dp = 4;
   job.global_batch_size = 16 * job.micro_batch_size;
-  std::map<std::string, int64_t> bytes[2];
+  std::map<MemoryUse, int64_t> bytes[2];
   for (const int zero : {0, 1}) {
     job.zero_stage = zero;
     const Result<std::vector<StateTensor>> states = StatesOfStage(job, {}, 0);
     ASSERT_TRUE(states.ok());
     for (const StateTensor& state : *states) {
-      bytes[zero][state.memory_class] += state.bytes;
+      bytes[zero][state.use] += state.bytes;
     }
   }
-  EXPECT_EQ(bytes[0]["parameters"], bytes[1]["parameters"]);
-  EXPECT_EQ(bytes[0]["gradients"], bytes[1]["gradients"]);
-  EXPECT_NEAR(static_cast<double>(bytes[1]["optimizer"]),
-              static_cast<double>(bytes[0]["optimizer"]) / 4, 4096);
+  EXPECT_EQ(bytes[0][MemoryUse::kParameters], bytes[1][MemoryUse::kParameters]);
+  EXPECT_EQ(bytes[0][MemoryUse::kGradients], bytes[1][MemoryUse::kGradients]);
+  EXPECT_NEAR(static_cast<double>(bytes[1][MemoryUse::kOptimizer]),
+              static_cast<double>(bytes[0][MemoryUse::kOptimizer]) / 4, 4096);
 }
 
-int64_t BytesOfClass(const JobSpec& job, const TrainingStyle& style, const char* memory_class) {
+int64_t BytesOf(const JobSpec& job, const TrainingStyle& style, MemoryUse use) {
   const Result<std::vector<StateTensor>> states = StatesOfStage(job, style, 0);
   int64_t bytes = 0;
   for (const StateTensor& state : *states) {
-    bytes += state.memory_class == memory_class ? state.bytes : 0;
+    bytes += state.use == use ? state.bytes : 0;
   }
   return bytes;
 }
@@ -356,7 +356,7 @@ TEST(StageMemory, deepspeed_steps_with_flat_copies_of_its_gradients) {
   EXPECT_TRUE(StepOfStage(job, style, 0).empty());
   const Result<StageMemory> usual = PredictStageMemory(job, style, 0);
   style.memory = graph::MemoryPattern::kDeepSpeed;
-  const int64_t own = BytesOfClass(job, style, "parameters") / 2 / 4;
+  const int64_t own = BytesOf(job, style, MemoryUse::kParameters) / 2 / 4;
   auto turns = StepOfStage(job, style, 0);
   ASSERT_EQ(turns.size(), 2U);
   EXPECT_EQ(turns[0], std::vector<int64_t>{2000});
@@ -379,9 +379,9 @@ TEST(StageMemory, sums_apart_are_beside_gradients_in_16_bit) {
   JobSpec job = PaperJob();
   TrainingStyle style = PaperStyle();
   style.gradient_type = DataType::kFloat32;
-  const int64_t sums = BytesOfClass(job, style, "gradients");
+  const int64_t sums = BytesOf(job, style, MemoryUse::kGradients);
   style.separate_fp32_gradients = true;
-  EXPECT_EQ(BytesOfClass(job, style, "gradients"), sums / 2 * 3);
+  EXPECT_EQ(BytesOf(job, style, MemoryUse::kGradients), sums / 2 * 3);
 }
 
 TEST(StageMemory, the_composition_sums_to_the_peak) {
