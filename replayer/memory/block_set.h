@@ -72,7 +72,7 @@ class BlockSet {
   [[nodiscard]] std::vector<Entry> Entries() const;
 
  private:
-  static constexpr size_t kChunkEntries = 512;
+  static constexpr size_t kChunkEntries = 128;
 
   // The first entry that is not less than what is looked for.
   template <typename Less>

@@ -1,6 +1,7 @@
 #include "replayer/memory/caching_allocator.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "graph/base/check.h"
 
@@ -23,7 +24,6 @@ std::optional<CachingAllocator::BlockId> CachingAllocator::Allocate(int64_t byte
   }
   const int64_t rounded = config_.RoundSize(bytes);
   const Request request = {.bytes = rounded,
-                           .segment = config_.SegmentSize(rounded),
                            .pool = rounded <= kSmallBytes ? PoolKind::kSmall : PoolKind::kLarge,
                            .stream = StreamIndex(stream)};
   const std::optional<BlockSet::Position> found = FindFree(request);
@@ -109,17 +109,18 @@ bool CachingAllocator::ShouldSplit(int64_t size, PoolKind pool, int64_t bytes) c
 // A request takes the low part of `block`, which keeps its id; the rest becomes a block, which is
 // returned and is in no free set yet.
 CachingAllocator::BlockId CachingAllocator::CutOff(BlockId block, int64_t bytes) {
-  Block rest = blocks_[block];
+  const BlockId rest_id = NewBlock(blocks_[block]);
+  Block& cut = blocks_[block];
+  Block& rest = blocks_[rest_id];
   rest.address += static_cast<uint64_t>(bytes);
   rest.size -= bytes;
   rest.previous = block;
   rest.searches_at_free = searches_[static_cast<size_t>(rest.pool)];
-  const BlockId rest_id = NewBlock(rest);
   if (rest.next != kNone) {
     blocks_[rest.next].previous = rest_id;
   }
-  blocks_[block].next = rest_id;
-  blocks_[block].size = bytes;
+  cut.next = rest_id;
+  cut.size = bytes;
   return rest_id;
 }
 
@@ -129,7 +130,6 @@ void CachingAllocator::HandOut(BlockId block, int64_t requested, bool was_split,
   Block& handed = blocks_[block];
   handed.allocated = true;
   handed.requested = requested;
-  const int64_t rest = splits ? blocks_[handed.next].size : 0;
   CountBlocks(handed.pool, [&](PoolStatistics* pool) {
     if (!handed.expandable && was_split) {
       pool->inactive_split_bytes.Decrease(handed.size);
@@ -137,7 +137,7 @@ void CachingAllocator::HandOut(BlockId block, int64_t requested, bool was_split,
         pool->inactive_split.Decrease(1);
       }
     } else if (!handed.expandable && splits) {
-      pool->inactive_split_bytes.Increase(rest);
+      pool->inactive_split_bytes.Increase(blocks_[handed.next].size);
       pool->inactive_split.Increase(1);
     }
     pool->allocation.Increase(1);
@@ -238,6 +238,42 @@ void CachingAllocator::Free(BlockId id) {
   }
   stream_uses_.erase(uses);
   block.used_elsewhere = false;
+}
+
+void CachingAllocator::FreeAll(std::span<const BlockId> blocks) {
+  const auto waits = [&](BlockId id) { return blocks_[id].used_elsewhere; };
+  if (counts_blocks_ || trace_ != nullptr || std::ranges::any_of(blocks, waits)) {
+    std::ranges::for_each(blocks, [&](BlockId id) { Free(id); });
+    return;
+  }
+  for (const BlockId id : blocks) {
+    Block& block = blocks_[id];
+    PRISM_CHECK(block.live && block.allocated);
+    block.allocated = false;
+    block.requested = 0;
+    block.joins = true;
+  }
+  for (const BlockId id : blocks) {
+    if (!blocks_[id].joins) {
+      continue;  // absorbed
+    }
+    while (CanMerge(id, blocks_[id].previous)) {
+      Absorb(id, blocks_[id].previous);
+    }
+    while (CanMerge(id, blocks_[id].next)) {
+      Absorb(id, blocks_[id].next);
+    }
+    blocks_[id].joins = false;
+    InsertFree(id);
+  }
+}
+
+// Adds a free neighbour to a block.
+void CachingAllocator::Absorb(BlockId id, BlockId neighbour) {
+  if (!std::exchange(blocks_[neighbour].joins, false)) {
+    EraseFree(neighbour);
+  }
+  Join(id, neighbour);
 }
 
 void CachingAllocator::RecordStream(BlockId block, int64_t stream) {
@@ -347,6 +383,7 @@ void CachingAllocator::CompleteFree(BlockId id) {
   block.requested = 0;
 }
 
+// `block` may be one of blocks_.
 CachingAllocator::BlockId CachingAllocator::NewBlock(const Block& block) {
   BlockId id = static_cast<BlockId>(blocks_.size());
   if (unused_.empty()) {

@@ -53,6 +53,10 @@ class CachingAllocator {
   // that were recorded.
   void Free(BlockId block);
 
+  // Frees blocks one after the other. Those that lie side by side are merged before they are put
+  // into a free set, if nobody counts or traces what is free in between.
+  void FreeAll(std::span<const BlockId> blocks);
+
   // Another stream uses the block (Tensor.record_stream).
   void RecordStream(BlockId block, int64_t stream);
 
@@ -111,6 +115,7 @@ class CachingAllocator {
     bool mapped = true;
     bool expandable = false;
     bool used_elsewhere = false;   // has an entry in stream_uses_
+    bool joins = false;            // free, but in no free set yet
     int64_t searches_at_free = 0;  // of its pool, for its age
 
     [[nodiscard]] bool is_split() const { return previous != kNone || next != kNone; }
@@ -128,8 +133,7 @@ class CachingAllocator {
   };
 
   struct Request {
-    int64_t bytes;    // rounded
-    int64_t segment;  // bytes of a new classic segment
+    int64_t bytes;  // rounded
     PoolKind pool;
     uint16_t stream;
   };
@@ -151,6 +155,7 @@ class CachingAllocator {
   [[nodiscard]] bool CanMerge(BlockId id, BlockId neighbour) const;
   void Join(BlockId id, BlockId neighbour);
   int64_t InsertMerged(BlockId id);
+  void Absorb(BlockId id, BlockId neighbour);
   [[nodiscard]] bool IsIdle(BlockId id) const;
   void PopEvent(Stream* stream);
 

@@ -15,26 +15,27 @@ int64_t CachingAllocator::PageBytes(PoolKind pool) const {
 // A block that serves the request and is in no free set; kNone if the device is full. A memory
 // limit is compared with the size of a classic segment in either mode, as torch does.
 CachingAllocator::BlockId CachingAllocator::NewSegment(const Request& request) {
-  if (limit_bytes_ != kUnlimitedBytes && device_bytes_ + request.segment > limit_bytes_) {
+  const int64_t bytes = config_.SegmentSize(request.bytes);
+  if (limit_bytes_ != kUnlimitedBytes && device_bytes_ + bytes > limit_bytes_) {
     return kNone;
   }
   if (config_.expandable_segments) {
     return GrowExpandable(request);
   }
-  const std::optional<uint64_t> address = device_->Allocate(request.segment);
+  const std::optional<uint64_t> address = device_->Allocate(bytes);
   if (!address) {
     return kNone;
   }
-  device_bytes_ += request.segment;
+  device_bytes_ += bytes;
   ++statistics_.device_allocations;
   Count(request.pool, [&](PoolStatistics* pool) {
     pool->segment.Increase(1);
-    pool->reserved_bytes.Increase(request.segment);
+    pool->reserved_bytes.Increase(bytes);
   });
-  Trace(AllocatorAction::kSegmentAlloc, *address, request.segment, request.stream);
+  Trace(AllocatorAction::kSegmentAlloc, *address, bytes, request.stream);
   Block block;
   block.address = *address;
-  block.size = request.segment;
+  block.size = bytes;
   block.stream = request.stream;
   block.pool = request.pool;
   return NewBlock(block);

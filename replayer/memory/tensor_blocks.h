@@ -21,9 +21,7 @@ inline void AllocateAll(const std::vector<Tensor>& tensors,
 }
 
 inline void FreeAll(MemoryBlocks* blocks, MemoryAccount* account) {
-  for (const MemoryAccount::Block& block : *blocks) {
-    account->Free(block);
-  }
+  account->FreeAll(*blocks);
   blocks->clear();
 }
 
