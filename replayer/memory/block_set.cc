@@ -12,12 +12,6 @@ BlockSet::Position BlockSet::Find(const Entry& entry) const {
   return position;
 }
 
-BlockSet::Position BlockSet::Next(Position position) const {
-  return position.index + 1 < chunks_[position.chunk].size()
-             ? Position{position.chunk, position.index + 1}
-             : Position{position.chunk + 1, 0};
-}
-
 void BlockSet::Insert(const Entry& entry) {
   Position position = LowerBound(entry);
   if (AtEnd(position)) {

@@ -61,7 +61,11 @@ class BlockSet {
     return chunks_[position.chunk][position.index];
   }
 
-  [[nodiscard]] Position Next(Position position) const;
+  [[nodiscard]] Position Next(Position position) const {
+    return position.index + 1 < chunks_[position.chunk].size()
+               ? Position{position.chunk, position.index + 1}
+               : Position{position.chunk + 1, 0};
+  }
 
   // 0 if there is no entry.
   [[nodiscard]] int64_t LargestSize() const {
