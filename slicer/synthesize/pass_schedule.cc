@@ -1,6 +1,7 @@
 #include "slicer/synthesize/pass_schedule.h"
 
 #include <algorithm>
+#include <span>
 #include <unordered_map>
 #include <utility>
 
@@ -45,6 +46,8 @@ class BatchedSteps {
   explicit BatchedSteps(const Shape& shape) : shape_(shape) {}
 
   std::vector<StageStep> Run() {
+    constexpr int64_t kStepsOfPass = 3;  // with its messages and their release
+    steps_.reserve(static_cast<size_t>(2 * kStepsOfPass * shape_.total()));
     if (shape_.chunks > 1) {
       Interleaved();
     } else {
@@ -172,6 +175,7 @@ std::vector<StageStep> OneForwardOneBackward(const Shape& shape) {
   const int64_t total = shape.total();
   const int64_t warmup = std::min(fill, total);
   std::vector<StageStep> passes;
+  passes.reserve(static_cast<size_t>(2 * total));
   for (int64_t k = 0; k < warmup; ++k) {
     passes.push_back(shape.Forward(k));
   }
@@ -225,6 +229,7 @@ std::vector<StageStep> ZeroBubble(const Shape& shape) {
 // Each message separately: received before its pass, sent after it.
 std::vector<StageStep> WithMessages(const Shape& shape, const std::vector<StageStep>& passes) {
   std::vector<StageStep> steps;
+  steps.reserve(3 * passes.size());
   for (const StageStep& pass : passes) {
     const bool forward = pass.kind == StepKind::kForward;
     const bool begins = shape.first() && pass.chunk == 0;
@@ -270,69 +275,95 @@ class PhraseCutter {
   PhraseCutter(const graph::ParallelSizes& parallel, int64_t microbatches)
       : parallel_(parallel), last_(microbatches - 1) {}
 
-  void Add(const std::vector<StageStep>& steps) {
+  void Add(std::vector<StageStep> steps) {
+    steps_ = std::move(steps);
     stage_ = {};
-    stage_.phrases.reserve(steps.size());
-    const std::vector<uint32_t> rounds = SteadyRounds(parallel_, steps);
+    stage_.phrases.reserve(steps_.size());
+    contents_.clear();
+    const std::vector<uint32_t> rounds = SteadyRounds(parallel_, steps_);
     auto round = rounds.begin();
-    for (uint32_t i = 0; i < steps.size(); ++i) {
-      const bool pass = IsPass(steps[i].kind);
-      if ((pass && has_pass_) || IsReceive(steps[i])) {
-        EndPhrase();
+    size_t begin = 0;  // of the phrase
+    bool has_pass = false;
+    for (uint32_t i = 0; i < steps_.size(); ++i) {
+      const bool pass = IsPass(steps_[i].kind);
+      if (i > begin && ((pass && has_pass) || IsReceive(steps_[i]))) {
+        AddPhrase(begin);
+        begin = i;
+        has_pass = false;
       }
-      has_pass_ = has_pass_ || pass;
+      has_pass = has_pass || pass;
       if (round != rounds.end() && *round == i) {
         stage_.rounds.push_back(static_cast<uint32_t>(stage_.phrases.size()));
         ++round;
       }
-      AddStep(steps[i]);
+      Generalise(&steps_[i]);
+      contents_.push_back(ContentOf(steps_[i]));
     }
-    EndPhrase();
+    if (begin < steps_.size()) {
+      AddPhrase(begin);
+    }
     schedule_.stages.push_back(std::move(stage_));
   }
 
   JobSchedule Take() { return std::move(schedule_); }
 
  private:
+  static constexpr uint32_t kNone = 0xFFFFFFFFU;
+
   static bool IsReceive(const StageStep& step) {
     return step.kind == StepKind::kExchange && !step.exchange.sends();
   }
 
-  void AddStep(StageStep step) {
-    step.microbatch = step.microbatch == last_ ? last_ : std::min<int64_t>(step.microbatch, 1);
-    if (!IsPass(step.kind)) {
-      step.chunk = 0;  // messages are the same for any pass
-      step.microbatch = 0;
+  void Generalise(StageStep* step) const {
+    if (!IsPass(step->kind)) {
+      step->chunk = 0;  // messages are the same for any pass
+      step->microbatch = 0;
+    } else if (step->microbatch != last_) {
+      step->microbatch = std::min<int64_t>(step->microbatch, 1);
     }
-    phrase_.push_back(step);
-    const int64_t place = step.microbatch == last_ ? 2 : step.microbatch;
-    content_.push_back(((int64_t{step.chunk} * 8 + static_cast<int64_t>(step.kind)) * 4 + place) *
-                           StageExchange::kDistinct +
-                       step.exchange.number());
   }
 
-  void EndPhrase() {
-    if (!phrase_.empty()) {
-      const auto [found, inserted] =
-          known_.try_emplace(content_, static_cast<uint32_t>(schedule_.distinct.size()));
-      if (inserted) {
-        schedule_.distinct.push_back(phrase_);
-      }
-      stage_.phrases.push_back(found->second);
+  // A generalised step as a number.
+  [[nodiscard]] int64_t ContentOf(const StageStep& step) const {
+    const int64_t place = step.microbatch == last_ ? 2 : step.microbatch;
+    return ((int64_t{step.chunk} * 8 + static_cast<int64_t>(step.kind)) * 4 + place) *
+               StageExchange::kDistinct +
+           step.exchange.number();
+  }
+
+  // The latest steps, from `begin` on. Usually they are what followed the phrase before.
+  void AddPhrase(size_t begin) {
+    const std::span<const int64_t> content = std::span(contents_).subspan(begin);
+    uint32_t& next = after_[latest_];
+    if (next == kNone || !std::ranges::equal(distinct_[next], content)) {
+      next = NumberOf(begin, {content.begin(), content.end()});
     }
-    phrase_.clear();
-    content_.clear();
-    has_pass_ = false;
+    latest_ = next;
+    after_.resize(distinct_.size(), kNone);
+    stage_.phrases.push_back(latest_);
+  }
+
+  uint32_t NumberOf(size_t begin, const std::vector<int64_t>& content) {
+    const auto [found, inserted] =
+        known_.try_emplace(content, static_cast<uint32_t>(distinct_.size()));
+    if (inserted) {
+      distinct_.push_back(content);
+      const auto first = steps_.begin() + static_cast<std::ptrdiff_t>(begin);
+      schedule_.distinct.emplace_back(first, first + static_cast<std::ptrdiff_t>(content.size()));
+    }
+    return found->second;
   }
 
   const graph::ParallelSizes& parallel_;
   int64_t last_;  // micro-batch
   JobSchedule schedule_;
+  std::vector<std::vector<int64_t>> distinct_;  // as schedule_.distinct, steps as numbers
   std::unordered_map<std::vector<int64_t>, uint32_t, NumbersHash> known_;  // never iterated
+  std::vector<uint32_t> after_ = {kNone};  // by distinct phrase: what followed it before
+  uint32_t latest_ = 0;                    // phrase
   JobSchedule::OfStage stage_;
-  std::vector<StageStep> phrase_;
-  std::vector<int64_t> content_;  // of phrase_: its steps as numbers
-  bool has_pass_ = false;         // phrase_
+  std::vector<StageStep> steps_;   // of the stage
+  std::vector<int64_t> contents_;  // of its steps so far
 };
 
 }  // namespace

@@ -70,9 +70,8 @@ graph::PhrasedStage StageSynthesis::Run(int32_t stage, const JobSchedule& schedu
       phrased.steps.push_back(NewPhrase([&] { MarkedStep(step); }));
     }
   } else {
-    for (const uint32_t phrase : scheduled.phrases) {
-      phrased.steps.push_back(UnmarkedPhrase(schedule, phrase));
-    }
+    AddUnmarked(schedule, scheduled.phrases, &phrased.steps);
+    phrased.rounds.reserve(scheduled.rounds.size());
     for (const uint32_t round : scheduled.rounds) {
       phrased.rounds.push_back(round + 1);
     }
@@ -158,18 +157,27 @@ void StageSynthesis::MarkedStep(const StageStep& step) {
   writer_.Marker(microbatch, false);
 }
 
-uint32_t StageSynthesis::UnmarkedPhrase(const JobSchedule& schedule, uint32_t number) {
-  const size_t key = size_t{held_} * schedule.distinct.size() + number;
-  if (key >= known_.size()) {
-    known_.resize((size_t{held_} + 1) * schedule.distinct.size());
+// A stage has thousands of steps: all but the first of their kind are looked up.
+void StageSynthesis::AddUnmarked(const JobSchedule& schedule,
+                                 const std::vector<uint32_t>& numbers,
+                                 std::vector<uint32_t>* steps) {
+  const size_t distinct = schedule.distinct.size();
+  known_.resize(held_states_.size() * distinct);
+  const KnownPhrase* known = known_.data() + held_ * distinct;  // after what is held
+  for (const uint32_t number : numbers) {
+    if (known[number].phrase == kUnknown) {
+      ParametersHeld held = held_states_[held_];
+      const uint32_t phrase = PhraseOf(schedule.distinct[number], &held);
+      known_[held_ * distinct + number] = {phrase, InternValue(held_states_, held)};
+      known_.resize(held_states_.size() * distinct);
+      known = known_.data() + held_ * distinct;
+    }
+    steps->push_back(known[number].phrase);
+    if (known[number].held != held_) {
+      held_ = known[number].held;
+      known = known_.data() + held_ * distinct;
+    }
   }
-  if (known_[key].phrase == kUnknown) {
-    ParametersHeld held = held_states_[held_];
-    const uint32_t phrase = PhraseOf(schedule.distinct[number], &held);
-    known_[key] = {phrase, InternValue(held_states_, held)};
-  }
-  held_ = known_[key].held;
-  return known_[key].phrase;
 }
 
 uint32_t StageSynthesis::PhraseOf(const std::vector<StageStep>& steps, ParametersHeld* held) {

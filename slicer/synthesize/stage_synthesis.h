@@ -68,8 +68,10 @@ class StageSynthesis {
   void Step(const StageStep& step);
   void MarkedStep(const StageStep& step);
 
-  // What a phrase of the schedule calls and leaves held.
-  uint32_t UnmarkedPhrase(const JobSchedule& schedule, uint32_t number);
+  // Adds the steps that run these phrases of the schedule.
+  void AddUnmarked(const JobSchedule& schedule,
+                   const std::vector<uint32_t>& numbers,
+                   std::vector<uint32_t>* steps);
 
   // The phrase for these steps, given what is held. Passes of chunks that consist of the same units
   // are usually the same phrase (DataParallel::VariantOf).
