@@ -100,11 +100,12 @@ ModelChunk ChunkMaker::Make(const RankShape& whole, int32_t stage, int32_t chunk
   UnitPlace place;
   place.shares_embedding = chunks == 1 && job.model.tied_embeddings;
   const graph::LayerRange layers = graph::LayersOfChunk(job, whole.style, index);
+  result.units.reserve(static_cast<size_t>(layers.end - layers.begin) + 2);
   if (result.first) {
     place.gradient_received = !result.last && layers.begin == layers.end;
     const uint32_t bits = Bits(place.shares_embedding, place.gradient_received, false);
     result.units.push_back(
-        {UnitKind::kEmbedding, 0, cache_->Find({UnitKind::kEmbedding, shape_, bits}, [&] {
+        {UnitKind::kEmbedding, 0, cache_->Find(UnitKind::kEmbedding, shape_, bits, [&] {
            return Add(EmbeddingUnit(rank_, place, &assembly_->tables()));
          })});
   }
@@ -130,7 +131,7 @@ void ChunkMaker::AddEnd(UnitPlace* place, ModelChunk* chunk) {
   // All use the weights of the first one, whose backward pass comes last.
   for (int64_t i = 0; i < 1 + further; ++i) {
     const uint32_t bits = Bits(place->shares_embedding, i > 0, false);
-    chunk->units.push_back({UnitKind::kHead, 0, cache_->Find({UnitKind::kHead, shape_, bits}, [&] {
+    chunk->units.push_back({UnitKind::kHead, 0, cache_->Find(UnitKind::kHead, shape_, bits, [&] {
                               UnitBlocks head = HeadUnit(rank_, *place, &assembly_->tables());
                               if (i > 0) {
                                 head.parameters.clear();
@@ -145,17 +146,17 @@ void ChunkMaker::AddEnd(UnitPlace* place, ModelChunk* chunk) {
 
 // What distinguishes the layers of a model: kind of feed-forward, place in a period of two if there
 // is one, whether the gradient comes from another stage.
-std::shared_ptr<const UnitContent> ChunkMaker::Layer(const UnitPlace& place) {
+const UnitContent* ChunkMaker::Layer(const UnitPlace& place) {
   const bool alternate =
       rank_.job.model.sliding_window > 0 || rank_.Recomputes(graph::kRecomputeEverySecondLayer);
   const uint32_t bits = Bits(rank_.job.model.IsMoeLayer(place.layer),
                              alternate && place.layer % 2 == 0, place.gradient_received) +
                         (place.shares_embedding ? 8U : 0U);
-  return cache_->Find({UnitKind::kLayer, shape_, bits},
+  return cache_->Find(UnitKind::kLayer, shape_, bits,
                       [&] { return Add(LayerUnit(rank_, place, &assembly_->tables())); });
 }
 
-std::shared_ptr<const UnitContent> ChunkMaker::Add(UnitBlocks blocks) {
+UnitContent ChunkMaker::Add(UnitBlocks blocks) {
   UnitContent content;
   content.blocks = std::move(blocks);
   content.forward = assembly_->AddBlock(content.blocks.forward.program);
@@ -165,7 +166,7 @@ std::shared_ptr<const UnitContent> ChunkMaker::Add(UnitBlocks blocks) {
   } else {
     content.backward = assembly_->AddBlock(content.blocks.backward.program);
   }
-  return std::make_shared<const UnitContent>(std::move(content));
+  return content;
 }
 
 }  // namespace prism::slicer

@@ -27,8 +27,8 @@ struct UnitContent {
 
 struct ChunkUnit {
   UnitKind kind = UnitKind::kLayer;
-  int64_t layer = 0;  // kLayer
-  std::shared_ptr<const UnitContent> content;
+  int64_t layer = 0;                     // kLayer
+  const UnitContent* content = nullptr;  // of a UnitCache
 
   [[nodiscard]] std::string Marker() const;  // "layer 3"
 };
@@ -42,7 +42,7 @@ struct ModelChunk {
 // Whether both are the same units at the same end of the model.
 bool HaveSameContent(const ModelChunk& a, const ModelChunk& b);
 
-// Units of all jobs of a synthesizer, keyed by what decides their content.
+// Units of all jobs of a synthesizer, by what decides their content.
 class UnitCache {
  public:
   // Its shape: everything that writers of units are given of the job. What they are not given
@@ -56,20 +56,23 @@ class UnitCache {
   uint32_t ShapeOf(const graph::JobSpec& job, const graph::TrainingStyle& style);
   uint32_t StyleOf(const graph::TrainingStyle& style) { return InternValue(styles_, style); }
 
-  // Kind, shape and the relevant part of the place.
-  using Key = std::tuple<UnitKind, uint32_t, uint32_t>;
+  static constexpr uint32_t kPlaces = 16;
 
-  // The unit made for `key` before, otherwise the one that `make` makes now.
+  // The unit of a kind and shape made before, otherwise the one that `make` makes now. `place`: the
+  // relevant part of its place, a number below kPlaces.
   template <typename Make>
-  std::shared_ptr<const UnitContent> Find(const Key& key, Make make) {
-    std::shared_ptr<const UnitContent>& unit = units_[key];
+  const UnitContent* Find(UnitKind kind, uint32_t shape, uint32_t place, Make make) {
+    const size_t index = (size_t{shape} * kUnitKinds + static_cast<size_t>(kind)) * kPlaces + place;
+    if (index >= units_.size()) {
+      units_.resize((size_t{shape} + 1) * kUnitKinds * kPlaces);
+    }
     ++asked_;
-    if (unit == nullptr) {
-      unit = make();
+    if (units_[index] == nullptr) {
+      units_[index] = std::make_unique<const UnitContent>(make());
     } else {
       ++found_;
     }
-    return unit;
+    return units_[index].get();
   }
 
   [[nodiscard]] int64_t asked() const { return asked_; }
@@ -82,7 +85,7 @@ class UnitCache {
   std::vector<graph::JobSpec> jobs_;  // distinct, without those sizes
   std::vector<graph::TrainingStyle> styles_;
   std::map<std::tuple<uint32_t, uint32_t, Sizes>, uint32_t> shapes_;
-  std::map<Key, std::shared_ptr<const UnitContent>> units_;
+  std::vector<std::unique_ptr<const UnitContent>> units_;  // by shape, kind and place
   int64_t asked_ = 0;
   int64_t found_ = 0;
 };
@@ -98,8 +101,8 @@ class ChunkMaker {
 
  private:
   void AddEnd(UnitPlace* place, ModelChunk* chunk);
-  std::shared_ptr<const UnitContent> Layer(const UnitPlace& place);
-  std::shared_ptr<const UnitContent> Add(UnitBlocks blocks);
+  const UnitContent* Layer(const UnitPlace& place);
+  UnitContent Add(UnitBlocks blocks);
 
   const RankShape& rank_;
   uint32_t shape_;

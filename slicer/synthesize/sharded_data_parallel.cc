@@ -57,7 +57,7 @@ class ShardedDataParallel : public DataParallel {
     for (const ModelChunk& chunk : *context.chunks) {
       units_.emplace_back();
       for (const ChunkUnit& unit : chunk.units) {
-        const size_t content = NumberOf(unit.content.get());
+        const size_t content = NumberOf(unit.content);
         const EventSlots::Whose place = {static_cast<int64_t>(units_.size()),
                                          static_cast<int64_t>(units_.back().size())};
         units_.back().push_back(
