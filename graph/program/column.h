@@ -37,6 +37,19 @@ class SparseColumn {
     }
   }
 
+  void append(size_t times, T value) {
+    if (value != kNone) {
+      for (size_t i = 0; i < times; ++i) {
+        push_back(value);
+      }
+      return;
+    }
+    size_ += times;
+    while (blocks_.size() * kRows < size_) {
+      blocks_.push_back({.present = 0, .before = static_cast<uint32_t>(values_.size())});
+    }
+  }
+
   void shrink_to_fit() {
     blocks_.shrink_to_fit();
     values_.shrink_to_fit();
@@ -71,6 +84,14 @@ class NumberColumn {
   void push_back(int64_t value) {
     narrow_.push_back(0);
     Set(narrow_.size() - 1, value);
+  }
+
+  void append(size_t times, int64_t value) {
+    const size_t first = narrow_.size();
+    narrow_.resize(first + times);
+    for (size_t row = first; value != 0 && row < narrow_.size(); ++row) {
+      Set(row, value);
+    }
   }
 
   void Set(size_t row, int64_t value) {

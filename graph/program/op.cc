@@ -37,6 +37,16 @@ uint32_t Program::Append(const OpRow& row) {
   return size() - 1;
 }
 
+void Program::AppendTimes(uint32_t times, const OpRow& row) {
+  kind.insert(kind.end(), times, row.kind);
+  flags.insert(flags.end(), times, row.flags);
+  stream.insert(stream.end(), times, row.stream);
+  comm_slot.append(times, row.comm_slot);
+  signature.insert(signature.end(), times, row.signature);
+  dep.append(times, row.dep);
+  value.append(times, row.value);
+}
+
 void Program::ShrinkToFit() {
   kind.shrink_to_fit();
   flags.shrink_to_fit();

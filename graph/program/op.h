@@ -135,6 +135,9 @@ struct Program {
   // Adds an op while the program is built; returns its index.
   uint32_t Append(const OpRow& row);
 
+  // Adds `times` equal ops.
+  void AppendTimes(uint32_t times, const OpRow& row);
+
   // Frees the room that the columns reserve for more ops.
   void ShrinkToFit();
 

@@ -7,7 +7,9 @@ namespace prism::graph {
 std::vector<bool> CutPlaces(const Program& program) {
   std::vector<uint32_t> needed(program.size());  // by op: the last op that waits for it
   for (uint32_t op = 0; op < program.size(); ++op) {
-    if (program.dep[op] != kNoDep) {
+    const bool waits =
+        program.kind[op] == OpKind::kEventWait || program.kind[op] == OpKind::kEventSync;
+    if (waits && program.dep[op] != kNoDep) {
       needed[program.dep[op]] = op;
     }
   }

@@ -46,6 +46,12 @@ BlockCharges ChargesOf(const LoweredBlock& block,
                        const LoweredTables& tables,
                        const std::vector<uint16_t>& kernel_streams) {
   BlockCharges charges;
+  const bool only_work = std::all_of(block.ops.begin(), block.ops.end(), [](const StageOp& op) {
+    return op.kind == StageOpKind::kWork || op.kind == StageOpKind::kRecord;
+  });
+  if (only_work) {
+    return charges;
+  }
   ChargeTracker tracker(kernel_streams);
   std::vector<RecordedEvent> events(block.event_count);
   std::vector<bool> computes(graph::kStageStreamCount);
@@ -68,7 +74,7 @@ BlockCharges ChargesOf(const LoweredBlock& block,
       });
     }
   }
-  for (uint16_t stream = 0; stream < graph::kStageStreamCount; ++stream) {
+  for (const uint16_t stream : block.streams) {
     tracker.Settle(stream, tracker.Position(stream), [&](const ChargeTracker::Collective& left) {
       charges.exports.push_back({left.mark, stream, left.transfer});
     });

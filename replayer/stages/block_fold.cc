@@ -74,6 +74,9 @@ class BlockFolder {
     folded_.stream_count = static_cast<uint32_t>(block_.streams.size());
     std::copy(block_.streams.begin(), block_.streams.end(), folded_.streams.begin());
     tails_ = Identity(block_.streams.size());
+    for (size_t tail = 0; tail < block_.streams.size(); ++tail) {
+      tail_of_[block_.streams[tail]] = static_cast<uint8_t>(tail);
+    }
     for (uint32_t i = 0; i < block_.ops.size(); ++i) {
       Step(i);
     }
@@ -93,14 +96,11 @@ class BlockFolder {
   void Step(uint32_t i) {
     const StageOp& op = block_.ops[i];
     host_ += (*durations_.span)[op.span];
-    Form& tail = tails_[IndexOf(block_.streams, block_.streams.size(), op.stream)];
+    Form& tail = tails_[tail_of_[op.stream]];
     tail.from_host = std::max(tail.from_host, host_);
     switch (op.kind) {
       case StageOpKind::kWork:
-        Delay((*durations_.work)[op.index], &tail);
-        if (plan_.tables.works[op.index].kind == graph::OpKind::kKernel) {
-          compute_[KernelStream(op.stream)] += (*durations_.work)[op.index];
-        }
+        Work(op, &tail);
         break;
       case StageOpKind::kRecord:
         if (op.event != kNone) {
@@ -121,6 +121,19 @@ class BlockFolder {
       case StageOpKind::kPeerGroup:
       case StageOpKind::kHostSync:
         break;  // in no closed block
+    }
+  }
+
+  // Work that is issued several times begins with the first or ends with the last: in between, the
+  // host and the stream each fall behind at their own pace.
+  void Work(const StageOp& op, Form* tail) {
+    const DurationNs once = (*durations_.work)[op.index];
+    const DurationNs all = op.times * once;
+    Delay(all, tail);
+    host_ += (op.times - 1) * (*durations_.span)[op.span];
+    tail->from_host = std::max(tail->from_host, host_ + once);
+    if (plan_.tables.works[op.index].kind == graph::OpKind::kKernel) {
+      compute_[KernelStream(op.stream)] += all;
     }
   }
 
@@ -151,9 +164,10 @@ class BlockFolder {
   const FoldDurations& durations_;
   size_t kernel_streams_;
   DurationNs host_ = 0;
-  std::vector<Form> tails_;             // by stream of the block
-  std::vector<Form> events_;            // by event
-  std::vector<DurationNs> compute_;     // by kernel stream
+  std::vector<Form> tails_;                                     // by stream of the block
+  std::array<uint8_t, graph::kStageStreamCount> tail_of_ = {};  // by stream: index into tails_
+  std::vector<Form> events_;                                    // by event
+  std::vector<DurationNs> compute_;                             // by kernel stream
   std::vector<DurationNs> compute_at_;  // by op and kernel stream, for collectives
   size_t next_source_ = 0;
   FoldedSegment folded_;

@@ -161,7 +161,8 @@ Status BlockLibrary::Extend(const graph::JobProgram& program) {
                                          : BlockCharges{});
     streams_.push_back(StreamsOfBlock(plan_, part, sizes_));
     // A single op is evaluated faster than its matrix.
-    streams_.back().foldable = streams_.back().foldable && block.ops.size() > 1;
+    const bool single = block.ops.size() == 1 && block.ops.front().times == 1;
+    streams_.back().foldable = streams_.back().foldable && !single;
   }
   return OkStatus();
 }

@@ -3,6 +3,7 @@
 // settled yet.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -23,14 +24,14 @@ class ChargeTracker {
   // `kernel_streams`: streams that may ever hold kernels. A collective without any other such
   // stream adds no charge to any wait and is not tracked.
   explicit ChargeTracker(const std::vector<uint16_t>& kernel_streams) {
-    for (uint16_t stream = 0; stream < graph::kStageStreamCount; ++stream) {
-      const bool alone = kernel_streams.empty() ||
-                         (kernel_streams.size() == 1 && kernel_streams.front() == stream);
-      followed_.push_back(!alone);
+    if (kernel_streams.empty()) {
+      followed_ = 0;
+    } else if (kernel_streams.size() == 1) {
+      followed_ = ~Bit(kernel_streams.front());
     }
   }
 
-  [[nodiscard]] bool Follows(uint16_t stream) const { return followed_[stream]; }
+  [[nodiscard]] bool Follows(uint16_t stream) const { return (followed_ & Bit(stream)) != 0; }
 
   void Issue(uint16_t stream, const Collective& collective) {
     if (Follows(stream)) {
@@ -63,8 +64,8 @@ class ChargeTracker {
     size_t settled = 0;
   };
 
-  std::vector<Queue> streams_ = std::vector<Queue>(graph::kStageStreamCount);
-  std::vector<bool> followed_;
+  std::array<Queue, graph::kStageStreamCount> streams_;
+  StreamSet followed_ = ~StreamSet{0};
   StreamSet owing_ = 0;
 };
 

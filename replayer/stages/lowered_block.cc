@@ -1,5 +1,6 @@
 #include "replayer/stages/lowered_block.h"
 
+#include <bit>
 #include <utility>
 
 #include <fmt/format.h>
@@ -38,37 +39,6 @@ bool IsBlocking(const graph::Program& program, uint32_t group) {
 
 bool IsEvent(OpKind kind) {
   return kind == OpKind::kEventRecord || kind == OpKind::kEventWait || kind == OpKind::kEventSync;
-}
-
-// Ops that cannot be folded.
-bool IsOpen(const graph::Program& program, uint32_t op) {
-  const OpKind kind = program.kind[op];
-  return IsHostWait(kind) || kind == OpKind::kPeerGroup ||
-         (IsEvent(kind) && program.value[op] != 0);
-}
-
-// Where parts begin, and the end: as closely around open ops as is possible given events that are
-// recorded in one part and waited for in another.
-std::vector<uint32_t> CutsOf(const graph::Program& program) {
-  const std::vector<bool> possible = graph::CutPlaces(program);
-  std::vector<uint32_t> cuts = {0};
-  uint32_t last_possible = 0;
-  bool open = false;  // the part being collected
-  for (uint32_t op = 0; op < program.size(); ++op) {
-    last_possible = possible[op] ? op : last_possible;
-    if (open && last_possible == op) {
-      cuts.push_back(op);
-      open = false;
-    }
-    if (!open && IsOpen(program, op)) {
-      open = true;
-      if (last_possible > cuts.back()) {
-        cuts.push_back(last_possible);
-      }
-    }
-  }
-  cuts.push_back(program.size());
-  return cuts;
 }
 
 }  // namespace
@@ -154,11 +124,53 @@ bool SpansStages(GroupAxis axis, const graph::ParallelSizes& sizes) {
   }
 }
 
+// Ops that cannot be folded.
+bool BlockLowering::IsOpen(const graph::Program& program, uint32_t op) const {
+  const OpKind kind = program.kind[op];
+  if (kind == OpKind::kCollective) {
+    return SpansStages(static_cast<GroupAxis>(program.comm_slot[op]), sizes_);
+  }
+  return IsHostWait(kind) || kind == OpKind::kPeerGroup ||
+         (IsEvent(kind) && program.value[op] != 0);
+}
+
+// Where parts begin, and the end: as closely around open ops as is possible given events that are
+// recorded in one part and waited for in another.
+std::vector<uint32_t> BlockLowering::CutsOf(const graph::Program& program) const {
+  uint32_t first_open = 0;
+  while (first_open < program.size() && !IsOpen(program, first_open)) {
+    ++first_open;
+  }
+  if (first_open == program.size()) {
+    return {0, program.size()};
+  }
+  const std::vector<bool> possible = graph::CutPlaces(program);
+  std::vector<uint32_t> cuts = {0};
+  uint32_t last_possible = 0;
+  bool open = false;  // the part being collected
+  for (uint32_t op = 0; op < program.size(); ++op) {
+    last_possible = possible[op] ? op : last_possible;
+    if (open && last_possible == op) {
+      cuts.push_back(op);
+      open = false;
+    }
+    if (!open && op >= first_open && IsOpen(program, op)) {
+      open = true;
+      if (last_possible > cuts.back()) {
+        cuts.push_back(last_possible);
+      }
+    }
+  }
+  cuts.push_back(program.size());
+  return cuts;
+}
+
 Result<LoweredBlocks> BlockLowering::Lower(const graph::JobProgram& job, uint32_t first) {
   LoweredBlocks blocks;
   for (uint32_t b = first; b < job.blocks.size(); ++b) {
     const graph::Program& program = job.blocks[b];
     const std::vector<uint32_t> cuts = CutsOf(program);
+    event_of_.assign(program.size(), kNone);
     for (size_t i = 0; i + 1 < cuts.size(); ++i) {
       PRISM_ASSIGN_OR_RETURN(LoweredBlock part, LowerPart(program, cuts[i], cuts[i + 1]));
       part.program = b;
@@ -177,26 +189,44 @@ Result<LoweredBlock> BlockLowering::LowerPart(const graph::Program& program,
   span_ = {};
   span_size_ = 0;
   streams_ = 0;
-  block.ops.reserve(end - begin);
-  event_of_.assign(program.size(), kNone);
   for (uint32_t op = begin; op < end; ++op) {
-    const uint32_t dep = program.dep[op];
+    const bool waits = IsEvent(program.kind[op]) && program.kind[op] != OpKind::kEventRecord;
+    const uint32_t dep = waits ? program.dep[op] : graph::kNoDep;
     if (dep != graph::kNoDep && event_of_[dep] == kNone) {
       event_of_[dep] = block.event_count++;
     }
   }
   for (uint32_t op = begin; op < end; ++op) {
-    PRISM_RETURN_IF_ERROR(AddOp(op, &block));
+    if (op == begin || !AddAgain(op, &block)) {
+      PRISM_RETURN_IF_ERROR(AddOp(op, &block));
+    }
   }
   block.rest_span = InternSpan();
   block.blocking =
       end - begin == 1 && program.kind[begin] == OpKind::kPeerGroup && IsBlocking(program, begin);
-  for (uint16_t stream = 0; stream < graph::kStageStreamCount; ++stream) {
-    if ((streams_ & Bit(stream)) != 0) {
-      block.streams.push_back(stream);
-    }
+  block.streams.reserve(static_cast<size_t>(std::popcount(streams_)));
+  for (StreamSet left = streams_; left != 0; left &= left - 1) {
+    block.streams.push_back(static_cast<uint16_t>(std::countr_zero(left)));
   }
   return block;
+}
+
+// Adds a kernel that repeats the previous op to it; false for any other op.
+bool BlockLowering::AddAgain(uint32_t op, LoweredBlock* block) {
+  const graph::Program& program = *program_;
+  const uint8_t flags = program.flags[op];
+  if (program.kind[op] != OpKind::kKernel || program.kind[op - 1] != OpKind::kKernel ||
+      program.signature[op] != program.signature[op - 1] || flags != program.flags[op - 1] ||
+      program.stream[op] != program.stream[op - 1] || (flags & graph::kDurationFixed) != 0) {
+    return false;
+  }
+  StageOp& previous = block->ops.back();
+  const bool free = (flags & graph::kLaunchedWithPrevious) != 0;
+  if (previous.span != (free ? SpanTable::kEmptySpan : tables_.spans.InternOp(OpKind::kKernel))) {
+    return false;
+  }
+  ++previous.times;
+  return true;
 }
 
 Status BlockLowering::AddOp(uint32_t op, LoweredBlock* block) {
@@ -302,9 +332,8 @@ void BlockLowering::AddCollective(uint32_t op, LoweredBlock* block) {
   const bool joins = op > 0 && program.kind[op - 1] == OpKind::kCollective &&
                      program.stream[op - 1] == program.stream[op] &&
                      (program.flags[op - 1] & graph::kGroupedWithNext) != 0;
-  CollectiveCalls calls;
   if (joins) {
-    calls = tables_.collectives[block->ops.back().index];
+    CollectiveCalls calls = tables_.collectives[block->ops.back().index];
     // The group's host cost ends with this call.
     HostSpan joint = tables_.spans[block->ops.back().span];
     const bool free = (program.flags[op] & graph::kLaunchedWithPrevious) != 0;
@@ -312,9 +341,11 @@ void BlockLowering::AddCollective(uint32_t op, LoweredBlock* block) {
     block->ops.pop_back();
     span_ = joint;
     span_size_ = 2;
+    calls.transfers.push_back(transfer);
+    Push(op, StageOpKind::kCollective, block).index = InternCalls(calls);
+  } else {
+    Push(op, StageOpKind::kCollective, block).index = InternCall(transfer);
   }
-  calls.transfers.push_back(transfer);
-  Push(op, StageOpKind::kCollective, block).index = InternCalls(calls);
   if (SpansStages(static_cast<GroupAxis>(item.axis), sizes_)) {
     block->closed = false;
   }
@@ -325,8 +356,11 @@ uint32_t BlockLowering::InternSpan() {
   if (size == 0) {
     return SpanTable::kEmptySpan;
   }
-  const HostSpan span = std::exchange(span_, {});
-  return size == 1 ? tables_.spans.InternOp(span_op_) : tables_.spans.Intern(span);
+  if (size == 1) {
+    span_.ops[static_cast<size_t>(span_op_)] = 0;
+    return tables_.spans.InternOp(span_op_);
+  }
+  return tables_.spans.Intern(std::exchange(span_, {}));
 }
 
 uint32_t BlockLowering::InternKernel(uint32_t signature) {
@@ -358,6 +392,16 @@ uint32_t BlockLowering::InternTransfer(const TransferItem& item) {
     tables_.transfers.push_back(item);
   }
   return found->second;
+}
+
+uint32_t BlockLowering::InternCall(uint32_t transfer) {
+  if (transfer >= call_ids_.size()) {
+    call_ids_.resize(size_t{transfer} + 1, kNone);
+  }
+  if (call_ids_[transfer] == kNone) {
+    call_ids_[transfer] = InternCalls({{transfer}});
+  }
+  return call_ids_[transfer];
 }
 
 uint32_t BlockLowering::InternCalls(const CollectiveCalls& calls) {

@@ -100,6 +100,7 @@ struct StageOp {
   uint32_t event = kNone;  // kRecord, kWait, kHostSync: event inside the block
   uint32_t slot = kNone;   // the same: event slot of the stage
   uint32_t span = 0;       // host cost since the previous op, including its own
+  uint32_t times = 1;      // kWork: it is issued so often, each time at that host cost
 };
 
 // Calls of one NCCL group, in order; usually one.
@@ -113,8 +114,9 @@ struct CollectiveCallsHash {
   size_t operator()(const CollectiveCalls& calls) const;
 };
 
-// A block, or a part of one. What cannot be folded (waits of the host, messages, events that
-// outlive the block) is cut into parts of its own, so that the rest can be.
+// A block, or a part of one. What cannot be folded (waits of the host, messages, collectives over
+// several stages, events that outlive the block) is cut into parts of its own, so that the rest can
+// be.
 struct LoweredBlock {
   uint32_t program = 0;  // index into JobProgram::blocks
   std::vector<StageOp> ops;
@@ -153,6 +155,9 @@ class BlockLowering {
 
  private:
   Result<LoweredBlock> LowerPart(const graph::Program& program, uint32_t begin, uint32_t end);
+  [[nodiscard]] std::vector<uint32_t> CutsOf(const graph::Program& program) const;
+  [[nodiscard]] bool IsOpen(const graph::Program& program, uint32_t op) const;
+  bool AddAgain(uint32_t op, LoweredBlock* block);
   Status AddOp(uint32_t op, LoweredBlock* block);
   StageOp& Push(uint32_t op, StageOpKind kind, LoweredBlock* block);
   void AddCollective(uint32_t op, LoweredBlock* block);
@@ -162,19 +167,21 @@ class BlockLowering {
   uint32_t InternWork(const WorkItem& item);
   uint32_t InternTransfer(const TransferItem& item);
   uint32_t InternCalls(const CollectiveCalls& calls);
+  uint32_t InternCall(uint32_t transfer);
 
   graph::ParallelSizes sizes_;
   const graph::Program* program_ = nullptr;  // being lowered
   HostSpan span_;                            // since the last step
   uint32_t span_size_ = 0;                   // its ops; more if made from something else
   graph::OpKind span_op_ = {};               // the latest of them
-  std::vector<uint32_t> event_of_;           // by op of the block
+  std::vector<uint32_t> event_of_;           // by op of the block: event of its part
   StreamSet streams_ = 0;                    // of the part
   LoweredTables& tables_;
   std::vector<uint32_t> kernel_ids_;  // works that are kernels, by signature
   std::unordered_map<WorkItem, uint32_t, WorkItemHash> work_ids_;  // never iterated
   std::unordered_map<TransferItem, uint32_t, TransferItemHash> transfer_ids_;
   std::unordered_map<CollectiveCalls, uint32_t, CollectiveCallsHash> calls_ids_;
+  std::vector<uint32_t> call_ids_;  // of single calls, by transfer
 };
 
 }  // namespace prism::replayer

@@ -178,7 +178,9 @@ void PhraseCompiler::Inline(const LoweredBlock& block) {
     if (op.event != kNone && op.kind == StageOpKind::kRecord && events_[op.event].last_use > i) {
       PlaceEvent(op.event);
     }
-    InlineOp(block, i);
+    for (uint32_t time = 0; time < op.times; ++time) {
+      InlineOp(block, i);
+    }
     if (op.event != kNone && events_[op.event].last_use == i && op.kind != StageOpKind::kRecord) {
       live_events_ &= ~(1U << events_[op.event].place);
     }

@@ -178,7 +178,9 @@ class StageLayout {
     events_.resize(events_.size() + block.event_count);
     for (const StageOp& op : block.ops) {
       NoteFirst(op);
-      PRISM_RETURN_IF_ERROR(InlineOp(op, first_event, block));
+      for (uint32_t time = 0; time < op.times; ++time) {
+        PRISM_RETURN_IF_ERROR(InlineOp(op, first_event, block));
+      }
     }
     AddRest(block.rest_span);
     return OkStatus();

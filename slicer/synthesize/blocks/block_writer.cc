@@ -40,12 +40,14 @@ void BlockWriter::Kernel(std::string_view op,
   AppendKernel(std::move(signature));
 }
 
-void BlockWriter::KernelAgain(uint32_t op) {
+void BlockWriter::KernelAgain(uint32_t op, uint32_t times) {
   graph::OpRow row;
   row.kind = OpKind::kKernel;
   row.stream = kCompute;
   row.signature = block_.program.signature[op];
   Append(row);
+  row.flags = graph_ == Launch::kWithPrevious ? uint8_t{graph::kLaunchedWithPrevious} : uint8_t{0};
+  block_.program.AppendTimes(times - 1, row);
 }
 
 void BlockWriter::Repeat(uint32_t first, int64_t times) {
@@ -71,10 +73,8 @@ void BlockWriter::Iterate(std::string_view op, std::string_view kernel, Tensors 
   }
   const uint32_t first = size();
   Kernel(op, kernel, std::move(inputs));
-  for (int64_t parts = 1; largest > kMaxBytes * parts; parts *= 2) {
-    for (int64_t part = 0; part < parts; ++part) {
-      KernelAgain(first);
-    }
+  for (uint32_t parts = 1; largest > kMaxBytes * parts; parts *= 2) {
+    KernelAgain(first, parts);
   }
 }
 

@@ -51,8 +51,8 @@ class BlockWriter {
   // One kernel of framework op `op`. `blocks`: grid size, given if the cost depends on it.
   void Kernel(std::string_view op, std::string_view kernel, Tensors inputs, uint32_t blocks = 0);
 
-  // Repeats the kernel that is op `op`.
-  void KernelAgain(uint32_t op);
+  // Repeats the kernel that is op `op`, at least once.
+  void KernelAgain(uint32_t op, uint32_t times = 1);
 
   // Number of ops written.
   [[nodiscard]] uint32_t size() const { return block_.program.size(); }

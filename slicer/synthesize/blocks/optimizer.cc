@@ -18,11 +18,24 @@ constexpr int64_t kChunkElements = 65536;
 constexpr uint32_t kLaunchChunks = 320;
 constexpr uint32_t kLaunchTensors[] = {0, 110, 64, 48, 36, 30};
 
-// Chunks of every launch of one call over `lists` lists of tensors of these sizes.
-std::vector<uint32_t> Launches(const std::vector<int64_t>& sizes, size_t lists) {
-  std::vector<uint32_t> launches;
+// Launches of one call, one after the other, that work on equally many chunks.
+struct Launches {
+  uint32_t chunks = 0;
+  uint32_t times = 0;
+};
+
+// The launches of one call over `lists` lists of tensors of these sizes.
+std::vector<Launches> LaunchesOver(const std::vector<int64_t>& sizes, size_t lists) {
+  std::vector<Launches> launches;
   uint32_t chunks = 0;
   uint32_t tensors = 0;
+  const auto launch = [&] {
+    if (launches.empty() || launches.back().chunks != chunks) {
+      launches.push_back({chunks, 0});
+    }
+    ++launches.back().times;
+    chunks = 0;
+  };
   for (const int64_t size : sizes) {
     ++tensors;
     int64_t left = DivideUp(size, kChunkElements);
@@ -33,14 +46,13 @@ std::vector<uint32_t> Launches(const std::vector<int64_t>& sizes, size_t lists) 
       left -= taken;
       const bool ends = left == 0;
       if (chunks == kLaunchChunks || (ends && tensors == kLaunchTensors[lists])) {
-        launches.push_back(chunks);
-        chunks = 0;
+        launch();
         tensors = ends ? 0 : 1;
       }
     }
   }
   if (chunks > 0) {
-    launches.push_back(chunks);
+    launch();
   }
   return launches;
 }
@@ -66,6 +78,14 @@ std::vector<int64_t> Written(const std::vector<int64_t>& sizes, TensorLists list
   return {sizes.front(), std::reduce(sizes.begin() + 1, sizes.end())};
 }
 
+// A call over lists of tensors, one for each type.
+struct ListCall {
+  const char* op;
+  const char* kernel;
+  std::vector<DataType> types;
+  bool steps = false;  // also reads the step count of every tensor: one number each
+};
+
 class OptimizerWriter {
  public:
   OptimizerWriter(const RankShape& rank,
@@ -81,16 +101,20 @@ class OptimizerWriter {
       Unscale();
     }
     if (CopiesGradients()) {
-      MultiTensor("aten::_foreach_copy_", "multi_tensor_apply_kernel<CopyFunctor>",
-                  ListsOf({DataType::kFloat32, rank_.gradient}, all_), Launches(all_, 2));
+      MultiTensor({"aten::_foreach_copy_",
+                   "multi_tensor_apply_kernel<CopyFunctor>",
+                   {DataType::kFloat32, rank_.gradient}},
+                  all_);
     }
     if (rank_.style.gradient_norm) {
       if (!all_.empty()) {
         NormOfPieces();
       }
       AgreeOnNorm();
-      MultiTensor("aten::_foreach_mul_", "multi_tensor_apply_kernel<BinaryOpScalarFunctor>",
-                  ListsOf({DataType::kFloat32}, all_), Launches(all_, 1));
+      MultiTensor({"aten::_foreach_mul_",
+                   "multi_tensor_apply_kernel<BinaryOpScalarFunctor>",
+                   {DataType::kFloat32}},
+                  all_);
     }
     writer_.Pointwise("aten::add_", {Tensor(DataType::kFloat32, {}), Tensor(DataType::kInt64, {})});
     for (const std::vector<int64_t>* group : {&pieces_.decay, &pieces_.no_decay}) {
@@ -110,21 +134,43 @@ class OptimizerWriter {
     return Lists(types, Written(sizes, lists_));
   }
 
-  void MultiTensor(const char* op,
-                   const char* kernel,
-                   const Tensors& inputs,
-                   const std::vector<uint32_t>& launches) {
+  void MultiTensor(const ListCall& call, const std::vector<int64_t>& sizes) {
     std::vector<std::pair<uint32_t, uint32_t>> written;  // chunks and op
-    for (const uint32_t chunks : launches) {
+    for (auto [chunks, times] : LaunchesOver(sizes, call.types.size())) {
       const auto known = std::find_if(written.begin(), written.end(),
-                                      [&](const auto& launch) { return launch.first == chunks; });
-      if (known != written.end()) {
-        writer_.KernelAgain(known->second);
-      } else {
-        written.emplace_back(chunks, writer_.size());
-        writer_.Kernel(op, kernel, inputs, chunks);
+                                      [&](const auto& op) { return op.first == chunks; });
+      uint32_t op = known == written.end() ? writer_.size() : known->second;
+      if (known == written.end()) {
+        written.emplace_back(chunks, op);
+        writer_.Kernel(call.op, call.kernel, InputsOf(call, sizes, chunks), chunks);
+        --times;
+      }
+      if (times > 0) {
+        writer_.KernelAgain(op, times);
       }
     }
+  }
+
+  // What a launch of a call on that many chunks is written to read. As sums: only the elements of
+  // the chunks, if there are more, so that launches of steps of any size are the same kernel. It
+  // accesses no more than those twice.
+  [[nodiscard]] Tensors InputsOf(const ListCall& call,
+                                 const std::vector<int64_t>& sizes,
+                                 uint32_t chunks) const {
+    const auto count = static_cast<int64_t>(sizes.size());
+    if (lists_ == TensorLists::kWhole) {
+      Tensors inputs = Lists(call.types, sizes);
+      inputs.resize(inputs.size() + (call.steps ? sizes.size() : 0),
+                    Tensor(DataType::kFloat32, {}));
+      return inputs;
+    }
+    const int64_t all = std::reduce(sizes.begin(), sizes.end());
+    const int64_t of_chunks = chunks * kChunkElements;
+    Tensors inputs = Lists(call.types, {std::min(all, of_chunks)});
+    if (call.steps && all < of_chunks) {
+      inputs.push_back(Tensor(DataType::kFloat32, {count}));
+    }
+    return inputs;
   }
 
   // The step works on fp32; gradients that were accumulated in 16 bit are copied. FSDP keeps the
@@ -136,9 +182,10 @@ class OptimizerWriter {
 
   // fp16: one pass over the gradients, and a flag that all ranks must agree on.
   void Unscale() {
-    MultiTensor("aten::_amp_foreach_non_finite_check_and_unscale_",
-                "multi_tensor_apply_kernel<UnaryOpFunctor>", ListsOf({rank_.gradient}, all_),
-                Launches(all_, 1));
+    MultiTensor({"aten::_amp_foreach_non_finite_check_and_unscale_",
+                 "multi_tensor_apply_kernel<UnaryOpFunctor>",
+                 {rank_.gradient}},
+                all_);
     Reduce(graph::ReduceOp::kMax);
     writer_.Copy(DataTypeBytes(DataType::kFloat32), graph::kDeviceToHost);
     writer_.StreamSync();
@@ -150,11 +197,11 @@ class OptimizerWriter {
     const graph::TensorShape norms = Tensor(DataType::kFloat32, {count});
     const int64_t longest = *std::max_element(all_.begin(), all_.end());
     const int64_t chunks = DivideUp(longest, kChunkElements);
-    Tensors gradients = ListsOf({DataType::kFloat32}, all_);
     writer_.Pointwise("aten::fill_", {Tensor(DataType::kFloat32, {count * chunks})});
-    MultiTensor("aten::_foreach_norm", "multi_tensor_apply_kernel<LpNormFunctor>", gradients,
-                Launches(all_, 1));
-    writer_.Kernel("aten::_foreach_norm", "lpnorm_cleanup", std::move(gradients),
+    MultiTensor(
+        {"aten::_foreach_norm", "multi_tensor_apply_kernel<LpNormFunctor>", {DataType::kFloat32}},
+        all_);
+    writer_.Kernel("aten::_foreach_norm", "lpnorm_cleanup", ListsOf({DataType::kFloat32}, all_),
                    static_cast<uint32_t>(count));
     writer_.Kernel("aten::cat", "CatArrayBatchedCopy",
                    ListsOf({DataType::kFloat32}, std::vector<int64_t>(all_.size(), 1)));
@@ -196,27 +243,20 @@ class OptimizerWriter {
   void Update(const std::vector<int64_t>& sizes) {
     constexpr DataType kMaster = DataType::kFloat32;
     if (rank_.style.fused_optimizer) {
-      Tensors inputs = ListsOf({kMaster, kMaster, kMaster, kMaster}, sizes);
-      AddSteps(sizes.size(), &inputs);
-      MultiTensor("aten::_fused_adamw_", "multi_tensor_apply_kernel<FusedAdamMathFunctor>", inputs,
-                  Launches(sizes, 4));
+      MultiTensor({"aten::_fused_adamw_",
+                   "multi_tensor_apply_kernel<FusedAdamMathFunctor>",
+                   {kMaster, kMaster, kMaster, kMaster},
+                   /*steps=*/true},
+                  sizes);
     } else {
       ForeachUpdate(sizes);
     }
     if (rank_.style.data_parallel == graph::DataParallelKind::kFsdp) {
       return;
     }
-    MultiTensor("aten::_foreach_copy_", "multi_tensor_apply_kernel<CopyFunctor>",
-                ListsOf({rank_.dtype, kMaster}, sizes), Launches(sizes, 2));
-  }
-
-  // The step count of every tensor: one number each.
-  void AddSteps(size_t count, Tensors* inputs) const {
-    if (lists_ == TensorLists::kWhole) {
-      inputs->resize(inputs->size() + count, Tensor(DataType::kFloat32, {}));
-    } else {
-      inputs->push_back(Tensor(DataType::kFloat32, {static_cast<int64_t>(count)}));
-    }
+    MultiTensor(
+        {"aten::_foreach_copy_", "multi_tensor_apply_kernel<CopyFunctor>", {rank_.dtype, kMaster}},
+        sizes);
   }
 
   // torch.optim.AdamW with foreach=True.
@@ -230,9 +270,9 @@ class OptimizerWriter {
                                {"aten::_foreach_sqrt", 2}, {"aten::_foreach_div_", 1},
                                {"aten::_foreach_add_", 1}, {"aten::_foreach_addcdiv_", 3}};
     for (const Call& call : kCalls) {
-      MultiTensor(call.op, "multi_tensor_apply_kernel<ForeachFunctor>",
-                  ListsOf(std::vector<DataType>(call.lists, DataType::kFloat32), sizes),
-                  Launches(sizes, call.lists));
+      MultiTensor({call.op, "multi_tensor_apply_kernel<ForeachFunctor>",
+                   std::vector<DataType>(call.lists, DataType::kFloat32)},
+                  sizes);
     }
   }
 
