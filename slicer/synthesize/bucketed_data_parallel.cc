@@ -273,15 +273,17 @@ class BucketedDataParallel : public DataParallel {
     JobAssembly& assembly = context_.writer->assembly();
     std::vector<uint32_t> calls;
     uint32_t begin = 0;  // of the piece
-    OpList piece;        // empty as long as it is a slice of the block
+    OpList piece;        // empty as long as it is one of the block's own
+    auto own = assembly.PiecesOf(whole, block).begin();
     const auto end_piece = [&](uint32_t end) {
       if (!piece.empty()) {
         piece.Copy(block.program, begin, end);
         calls.push_back(assembly.BlockOf(piece));
         piece = OpList();
       } else if (end > begin) {
-        calls.push_back(assembly.SliceOf(whole, begin, end));
+        calls.push_back(*own);
       }
+      own += end > begin ? 1 : 0;
       begin = end;
     };
     auto next = due.begin();

@@ -29,17 +29,30 @@ uint32_t JobAssembly::WaitFor(uint32_t slot) {
   return waits_[slot];
 }
 
-uint32_t JobAssembly::SliceOf(uint32_t block, uint32_t begin, uint32_t end) {
-  if (begin == 0 && end == blocks_[block].size()) {
-    return block;
+const std::vector<uint32_t>& JobAssembly::PiecesOf(uint32_t block, const Block& content) {
+  std::vector<uint32_t>& pieces = pieces_[block];
+  if (!pieces.empty()) {
+    return pieces;
   }
-  const auto [found, inserted] = slices_.try_emplace({block, begin, end}, 0);
-  if (inserted) {
-    OpList ops;
-    ops.Copy(blocks_[block], begin, end);
-    found->second = AddBlock(ops.Program());
+  uint32_t begin = 0;
+  for (const GradientReady& ready : content.ready) {
+    if (ready.may_cut && ready.op > begin) {
+      pieces.push_back(SliceOf(content, begin, ready.op));
+      begin = ready.op;
+    }
   }
-  return found->second;
+  if (begin == 0) {
+    pieces.push_back(block);
+  } else if (begin < content.program.size()) {
+    pieces.push_back(SliceOf(content, begin, content.program.size()));
+  }
+  return pieces;
+}
+
+uint32_t JobAssembly::SliceOf(const Block& content, uint32_t begin, uint32_t end) {
+  OpList ops;
+  ops.Copy(content.program, begin, end);
+  return AddBlock(ops.Program());
 }
 
 void JobAssembly::MoveInto(graph::JobProgram* program) {

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <map>
 #include <string_view>
-#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -45,9 +44,9 @@ class JobAssembly {
   // The block in which the compute stream waits for a slot, appended if new.
   uint32_t WaitFor(uint32_t slot);
 
-  // Ops [begin, end) of a block as a separate block, appended if new. It must be possible to cut it
-  // at both.
-  uint32_t SliceOf(uint32_t block, uint32_t begin, uint32_t end);
+  // A block with this content in separate blocks, in order, cut wherever gradients are ready and
+  // that is possible; appended if new.
+  const std::vector<uint32_t>& PiecesOf(uint32_t block, const Block& content);
 
   // The block made for that key before, otherwise the one that `make` makes now.
   template <typename Make>
@@ -68,12 +67,15 @@ class JobAssembly {
  private:
   static constexpr uint32_t kNoBlock = 0xFFFFFFFFU;
 
+  // Ops [begin, end) of a block as a separate block. It must be possible to cut it at both.
+  uint32_t SliceOf(const Block& content, uint32_t begin, uint32_t end);
+
   BlockTables tables_;
   std::vector<graph::Program> blocks_;
   std::unordered_map<std::vector<int64_t>, uint32_t, NumbersHash> block_ids_;  // never iterated
   std::unordered_map<BlockKey, uint32_t, NumbersHash> made_;                   // never iterated
-  std::map<std::tuple<uint32_t, uint32_t, uint32_t>, uint32_t> slices_;
-  std::vector<uint32_t> waits_;  // by slot: blocks, or kNoBlock
+  std::unordered_map<uint32_t, std::vector<uint32_t>> pieces_;  // by block; never iterated
+  std::vector<uint32_t> waits_;                                 // by slot: blocks, or kNoBlock
 };
 
 // Slots for events of stages that outlive their block (graph/program/job_program.h), by their

@@ -168,7 +168,9 @@ void StageSynthesis::AddUnmarked(const JobSchedule& schedule,
     if (known[number].phrase == kUnknown) {
       ParametersHeld held = held_states_[held_];
       const uint32_t phrase = PhraseOf(schedule.distinct[number], &held);
-      known_[held_ * distinct + number] = {phrase, InternValue(held_states_, held)};
+      const bool as_before = held == held_states_[held_];
+      known_[held_ * distinct + number] = {phrase,
+                                           as_before ? held_ : InternValue(held_states_, held)};
       known_.resize(held_states_.size() * distinct);
       known = known_.data() + held_ * distinct;
     }

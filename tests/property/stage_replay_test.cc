@@ -9,7 +9,9 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include "graph/base/rng.h"
 #include "graph/validate/validate.h"
+#include "replayer/stages/block_fold.h"
 #include "replayer/stages/phrase_compiler.h"
 #include "replayer/stages/phrase_replay.h"
 #include "slicer/edit/job_offload.h"
@@ -306,6 +308,54 @@ TEST(PhraseLoop, gives_the_nanosecond_of_every_round) {
     RC_ASSERT((*told)->stage_ns == expected->stage_ns);
   }));
   EXPECT_GT(looped, 5);
+}
+
+// A block in which work is issued in runs, each as one op or as one op for each time.
+LoweredBlock BlockOfRuns(const std::vector<StageOp>& runs, bool singly) {
+  LoweredBlock block;
+  block.streams = {0, 1};
+  block.event_count = 1;
+  for (const StageOp& run : runs) {
+    StageOp op = run;
+    op.times = singly ? 1 : run.times;
+    block.ops.insert(block.ops.end(), singly ? run.times : 1, op);
+  }
+  return block;
+}
+
+RC_GTEST_PROP(BlockFold, runs_of_work_fold_as_issued_one_by_one, (uint64_t seed)) {
+  Rng rng(seed, "runs of work");
+  StagePlan plan;
+  plan.kernel_streams = {0};
+  plan.charges.resize(2);
+  plan.tables.works.resize(3);
+  plan.tables.works.back().kind = graph::OpKind::kMemset;
+  const auto any = [&] { return rng.UniformInt(0, 1) << rng.UniformInt(0, 14); };
+  const std::vector<DurationNs> work = {any(), any(), any()};
+  const std::vector<DurationNs> span = {0, any(), any()};
+  std::vector<StageOp> runs;
+  for (int64_t left = rng.UniformInt(1, 9); left > 0; --left) {
+    StageOp op;
+    op.stream = static_cast<uint16_t>(rng.UniformInt(0, 1));
+    op.span = static_cast<uint32_t>(rng.UniformInt(0, 2));
+    if (rng.UniformInt(0, 2) > 0) {
+      op.index = static_cast<uint32_t>(op.stream == 0 ? rng.UniformInt(0, 2) : 2);
+      op.times = static_cast<uint32_t>(rng.UniformInt(1, 5));
+    } else {
+      op.kind = rng.UniformInt(0, 1) == 0 ? StageOpKind::kRecord : StageOpKind::kWait;
+      op.event = 0;
+    }
+    runs.push_back(op);
+  }
+  plan.blocks = {BlockOfRuns(runs, false), BlockOfRuns(runs, true)};
+  const std::vector<DurationNs> none;
+  const FoldDurations durations = {&work, &span, &none, &none, 1};
+  const FoldedSegment in_runs = FoldBlock(plan, 0, durations);
+  const FoldedSegment singly = FoldBlock(plan, 1, durations);
+  RC_ASSERT(in_runs.host_ns == singly.host_ns);
+  RC_ASSERT(in_runs.from_host == singly.from_host);
+  RC_ASSERT(in_runs.from_tail == singly.from_tail);
+  RC_ASSERT(in_runs.compute_ns == singly.compute_ns);
 }
 
 }  // namespace

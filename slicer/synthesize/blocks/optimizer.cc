@@ -29,30 +29,36 @@ std::vector<Launches> LaunchesOver(const std::vector<int64_t>& sizes, size_t lis
   std::vector<Launches> launches;
   uint32_t chunks = 0;
   uint32_t tensors = 0;
-  const auto launch = [&] {
-    if (launches.empty() || launches.back().chunks != chunks) {
-      launches.push_back({chunks, 0});
+  const auto launch = [&](uint32_t of_chunks, uint32_t times) {
+    if (launches.empty() || launches.back().chunks != of_chunks) {
+      launches.push_back({of_chunks, 0});
     }
-    ++launches.back().times;
-    chunks = 0;
+    launches.back().times += times;
   };
   for (const int64_t size : sizes) {
     ++tensors;
     int64_t left = DivideUp(size, kChunkElements);
     while (left > 0) {
+      if (chunks == 0 && left > kLaunchChunks) {  // whole launches inside the tensor
+        const int64_t whole = (left - 1) / kLaunchChunks;
+        launch(kLaunchChunks, static_cast<uint32_t>(whole));
+        left -= whole * kLaunchChunks;
+        tensors = 1;
+      }
       const auto taken =
           static_cast<uint32_t>(std::min<int64_t>(left, int64_t{kLaunchChunks} - chunks));
       chunks += taken;
       left -= taken;
       const bool ends = left == 0;
       if (chunks == kLaunchChunks || (ends && tensors == kLaunchTensors[lists])) {
-        launch();
+        launch(chunks, 1);
+        chunks = 0;
         tensors = ends ? 0 : 1;
       }
     }
   }
   if (chunks > 0) {
-    launch();
+    launch(chunks, 1);
   }
   return launches;
 }

@@ -58,5 +58,25 @@ RC_GTEST_PROP(Column, numbers_read_as_set_last, (uint64_t seed)) {
   RC_ASSERT(column == pushed);
 }
 
+RC_GTEST_PROP(Column, ops_appended_at_once_are_as_appended_singly, (uint64_t seed)) {
+  Rng rng(seed, "ops");
+  Program at_once;
+  Program singly;
+  for (int64_t runs = rng.UniformInt(1, 20); runs > 0; --runs) {
+    OpRow row;
+    row.stream = static_cast<uint16_t>(rng.UniformInt(0, 3));
+    row.comm_slot = rng.UniformInt(0, 1) == 0 ? kNoSlot : uint16_t{3};
+    row.dep = rng.UniformInt(0, 1) == 0 ? kNoDep : 5;
+    row.signature = static_cast<uint32_t>(rng.UniformInt(0, 9));
+    row.value = rng.UniformInt(0, 1) << rng.UniformInt(0, 40);
+    const int64_t times = rng.UniformInt(0, 150);
+    at_once.AppendTimes(static_cast<uint32_t>(times), row);
+    for (int64_t i = 0; i < times; ++i) {
+      singly.Append(row);
+    }
+  }
+  RC_ASSERT(at_once == singly);
+}
+
 }  // namespace
 }  // namespace prism::graph
