@@ -1,5 +1,6 @@
 #include "replayer/stages/lowered_block.h"
 
+#include <algorithm>
 #include <bit>
 #include <utility>
 
@@ -189,6 +190,8 @@ Result<LoweredBlock> BlockLowering::LowerPart(const graph::Program& program,
   span_ = {};
   span_size_ = 0;
   streams_ = 0;
+  constexpr uint32_t kUsualOps = 32;  // without repeated ones
+  block.ops.reserve(std::min(end - begin, kUsualOps));
   for (uint32_t op = begin; op < end; ++op) {
     const bool waits = IsEvent(program.kind[op]) && program.kind[op] != OpKind::kEventRecord;
     const uint32_t dep = waits ? program.dep[op] : graph::kNoDep;

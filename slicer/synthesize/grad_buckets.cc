@@ -33,11 +33,16 @@ ChunkGradients LayOutGradients(const RankShape& rank, const ModelChunk& chunk) {
   const graph::JobGroups groups(rank.job.parallel, rank.style.shard_size);
   ChunkGradients result;
   std::map<Kind, std::vector<Member>> kinds;
+  auto latest = kinds.end();  // most parameters are of the kind of the one before
   for (size_t unit = 0; unit < chunk.units.size(); ++unit) {
     const std::vector<BlockParameter>& parameters = chunk.units[unit].content->blocks.parameters;
     result.places.emplace_back(parameters.size());
     for (size_t p = 0; p < parameters.size(); ++p) {
-      kinds[KindOf(rank, parameters[p])].push_back({unit, p});
+      const Kind kind = KindOf(rank, parameters[p]);
+      if (latest == kinds.end() || latest->first != kind) {
+        latest = kinds.try_emplace(kind).first;
+      }
+      latest->second.push_back({unit, p});
     }
   }
   for (auto& [kind, members] : kinds) {

@@ -253,17 +253,20 @@ std::vector<uint32_t> SteadyRounds(const graph::ParallelSizes& parallel,
                                    const std::vector<StageStep>& steps) {
   const int64_t period = MicrobatchesOfRound(parallel) * parallel.vpp;
   std::vector<uint32_t> forwards;
+  forwards.reserve(steps.size() / 2);
   size_t filling = 0;  // forward passes before the first backward pass
-  for (uint32_t i = 0; i < steps.size(); ++i) {
-    if (steps[i].kind == StepKind::kForward) {
+  uint32_t i = 0;
+  for (const StageStep& step : steps) {
+    if (step.kind == StepKind::kForward) {
       forwards.push_back(i);
-    } else if (filling == 0 && IsPass(steps[i].kind)) {
+    } else if (filling == 0 && IsPass(step.kind)) {
       filling = forwards.size();
     }
+    ++i;
   }
   std::vector<uint32_t> rounds;
-  for (size_t i = filling - 1; i < forwards.size(); i += static_cast<size_t>(period)) {
-    rounds.push_back(forwards[i]);
+  for (size_t k = filling - 1; k < forwards.size(); k += static_cast<size_t>(period)) {
+    rounds.push_back(forwards[k]);
   }
   return rounds;
 }
@@ -279,15 +282,16 @@ class PhraseCutter {
     steps_ = std::move(steps);
     stage_ = {};
     stage_.phrases.reserve(steps_.size());
-    contents_.clear();
+    contents_.resize(steps_.size());
     const std::vector<uint32_t> rounds = SteadyRounds(parallel_, steps_);
     auto round = rounds.begin();
     size_t begin = 0;  // of the phrase
     bool has_pass = false;
-    for (uint32_t i = 0; i < steps_.size(); ++i) {
-      const bool pass = IsPass(steps_[i].kind);
-      if (i > begin && ((pass && has_pass) || IsReceive(steps_[i]))) {
-        AddPhrase(begin);
+    uint32_t i = 0;
+    for (StageStep& step : steps_) {
+      const bool pass = IsPass(step.kind);
+      if (i > begin && ((pass && has_pass) || IsReceive(step))) {
+        AddPhrase(begin, i);
         begin = i;
         has_pass = false;
       }
@@ -296,11 +300,11 @@ class PhraseCutter {
         stage_.rounds.push_back(static_cast<uint32_t>(stage_.phrases.size()));
         ++round;
       }
-      Generalise(&steps_[i]);
-      contents_.push_back(ContentOf(steps_[i]));
+      Generalise(&step);
+      contents_[i++] = ContentOf(step);
     }
-    if (begin < steps_.size()) {
-      AddPhrase(begin);
+    if (begin < i) {
+      AddPhrase(begin, i);
     }
     schedule_.stages.push_back(std::move(stage_));
   }
@@ -331,39 +335,47 @@ class PhraseCutter {
            step.exchange.number();
   }
 
-  // The latest steps, from `begin` on. Usually they are what followed the phrase before.
-  void AddPhrase(size_t begin) {
-    const std::span<const int64_t> content = std::span(contents_).subspan(begin);
+  // Usually these steps are what followed the phrase before.
+  void AddPhrase(size_t begin, size_t end) {
+    const std::span<const int64_t> content = std::span(contents_).subspan(begin, end - begin);
     uint32_t& next = after_[latest_];
     if (next == kNone || !std::ranges::equal(distinct_[next], content)) {
-      next = NumberOf(begin, {content.begin(), content.end()});
+      next = NumberOf(begin, content);
     }
     latest_ = next;
     after_.resize(distinct_.size(), kNone);
     stage_.phrases.push_back(latest_);
   }
 
-  uint32_t NumberOf(size_t begin, const std::vector<int64_t>& content) {
-    const auto [found, inserted] =
-        known_.try_emplace(content, static_cast<uint32_t>(distinct_.size()));
-    if (inserted) {
-      distinct_.push_back(content);
-      const auto first = steps_.begin() + static_cast<std::ptrdiff_t>(begin);
-      schedule_.distinct.emplace_back(first, first + static_cast<std::ptrdiff_t>(content.size()));
+  uint32_t NumberOf(size_t begin, std::span<const int64_t> content) {
+    ContentHash hash;
+    for (const int64_t number : content) {
+      hash.Add(number);
     }
-    return found->second;
+    const auto [first, last] = known_.equal_range(hash.Digest());
+    for (auto known = first; known != last; ++known) {
+      if (std::ranges::equal(distinct_[known->second], content)) {
+        return known->second;
+      }
+    }
+    const auto number = static_cast<uint32_t>(distinct_.size());
+    known_.emplace(hash.Digest(), number);
+    distinct_.emplace_back(content.begin(), content.end());
+    const auto step = steps_.begin() + static_cast<std::ptrdiff_t>(begin);
+    schedule_.distinct.emplace_back(step, step + static_cast<std::ptrdiff_t>(content.size()));
+    return number;
   }
 
   const graph::ParallelSizes& parallel_;
   int64_t last_;  // micro-batch
   JobSchedule schedule_;
-  std::vector<std::vector<int64_t>> distinct_;  // as schedule_.distinct, steps as numbers
-  std::unordered_map<std::vector<int64_t>, uint32_t, NumbersHash> known_;  // never iterated
+  std::vector<std::vector<int64_t>> distinct_;         // as schedule_.distinct, steps as numbers
+  std::unordered_multimap<uint64_t, uint32_t> known_;  // by hash of the content
   std::vector<uint32_t> after_ = {kNone};  // by distinct phrase: what followed it before
   uint32_t latest_ = 0;                    // phrase
   JobSchedule::OfStage stage_;
   std::vector<StageStep> steps_;   // of the stage
-  std::vector<int64_t> contents_;  // of its steps so far
+  std::vector<int64_t> contents_;  // of its steps, as far as they were added
 };
 
 }  // namespace

@@ -164,6 +164,9 @@ void StageSynthesis::AddUnmarked(const JobSchedule& schedule,
   const size_t distinct = schedule.distinct.size();
   known_.resize(held_states_.size() * distinct);
   const KnownPhrase* known = known_.data() + held_ * distinct;  // after what is held
+  const size_t first = steps->size();
+  steps->resize(first + numbers.size());
+  uint32_t* step = steps->data() + first;
   for (const uint32_t number : numbers) {
     if (known[number].phrase == kUnknown) {
       ParametersHeld held = held_states_[held_];
@@ -174,7 +177,7 @@ void StageSynthesis::AddUnmarked(const JobSchedule& schedule,
       known_.resize(held_states_.size() * distinct);
       known = known_.data() + held_ * distinct;
     }
-    steps->push_back(known[number].phrase);
+    *step++ = known[number].phrase;
     if (known[number].held != held_) {
       held_ = known[number].held;
       known = known_.data() + held_ * distinct;
