@@ -79,7 +79,9 @@ std::vector<Rank> JobGroups::Members(GroupAxis axis, Rank rank) const {
 }
 
 // Within a stage, a communicator of the first progression is one of `stride` interleaved ones, and
-// a stage may hold several such runs; the second progression leaves the stage.
+// a stage may hold several such runs; the second progression leaves the stage. Communicators that
+// begin at the same place within a node are placed in the same way. So are all interleaved ones if
+// each member is on its own node, or if those next to each other are always on one node.
 std::vector<Rank> JobGroups::OneByPlace(GroupAxis axis,
                                         int32_t stage,
                                         int32_t gpus_per_node) const {
@@ -88,8 +90,12 @@ std::vector<Rank> JobGroups::OneByPlace(GroupAxis axis,
   const int32_t run = interleaved * std::min(part.count, stage_ranks_ / interleaved);
   std::vector<Rank> ranks;
   for (int32_t r = 0; r < std::min(stage_ranks_ / run, gpus_per_node); ++r) {
-    for (int32_t i = 0; i < std::min(interleaved, gpus_per_node); ++i) {
-      ranks.emplace_back(static_cast<uint32_t>(stage * stage_ranks_ + r * run + i));
+    const int32_t first = stage * stage_ranks_ + r * run;
+    const bool alike =
+        part.stride > 0 && (part.stride % gpus_per_node == 0 ||
+                            (gpus_per_node % part.stride == 0 && first % part.stride == 0));
+    for (int32_t i = 0; i < (alike ? 1 : std::min(interleaved, gpus_per_node)); ++i) {
+      ranks.emplace_back(static_cast<uint32_t>(first + i));
     }
   }
   return ranks;

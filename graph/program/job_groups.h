@@ -30,8 +30,8 @@ class JobGroups {
   // Ascending.
   [[nodiscard]] std::vector<Rank> Members(GroupAxis axis, Rank rank) const;
 
-  // Enough ranks of a stage that each of its communicators along that axis begins at the same place
-  // within a node as the communicator of one of them. Ascending, at most gpus_per_node squared.
+  // Enough ranks of a stage that each of its communicators along that axis is placed on nodes in
+  // the same way as the communicator of one of them. Ascending, at most gpus_per_node squared.
   [[nodiscard]] std::vector<Rank> OneByPlace(GroupAxis axis,
                                              int32_t stage,
                                              int32_t gpus_per_node) const;

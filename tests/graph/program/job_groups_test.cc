@@ -14,24 +14,30 @@ int32_t AnyOf(std::vector<int32_t> sizes) {
   return *rc::gen::elementOf(std::move(sizes));
 }
 
-// Places in a node at which the communicators of those ranks begin, in the order of the ranks.
-std::vector<uint32_t> PlacesOf(const JobGroups& groups,
-                               GroupAxis axis,
-                               const std::vector<Rank>& ranks,
-                               int32_t gpus_per_node) {
-  std::set<uint32_t> seen;
-  std::vector<uint32_t> places;
+// How communicators of those ranks are placed on nodes: numbers of members on one node after the
+// other.
+std::set<std::vector<int32_t>> PlacementsOf(const JobGroups& groups,
+                                            GroupAxis axis,
+                                            const std::vector<Rank>& ranks,
+                                            int32_t gpus_per_node) {
+  std::set<std::vector<int32_t>> placements;
   for (const Rank rank : ranks) {
-    const uint32_t place =
-        groups.LowestMember(axis, rank).value() % static_cast<uint32_t>(gpus_per_node);
-    if (seen.insert(place).second) {
-      places.push_back(place);
+    std::vector<int32_t> on_node;
+    uint32_t node = 0;
+    for (const Rank member : groups.Members(axis, rank)) {
+      const uint32_t next = member.value() / static_cast<uint32_t>(gpus_per_node);
+      if (on_node.empty() || next != node) {
+        on_node.push_back(0);
+      }
+      node = next;
+      ++on_node.back();
     }
+    placements.insert(on_node);
   }
-  return places;
+  return placements;
 }
 
-RC_GTEST_PROP(JobGroups, one_rank_by_place_begins_wherever_any_does, ()) {
+RC_GTEST_PROP(JobGroups, one_rank_by_place_is_placed_like_any, ()) {
   const std::vector<int32_t> few = {1, 2, 3, 4, 6, 8};
   ParallelSizes sizes;
   sizes.tp = AnyOf(few);
@@ -56,8 +62,8 @@ RC_GTEST_PROP(JobGroups, one_rank_by_place_begins_wherever_any_does, ()) {
     }
     const std::vector<Rank> ranks = groups.OneByPlace(axis, stage, gpus_per_node);
     RC_ASSERT(ranks.size() <= static_cast<size_t>(gpus_per_node) * gpus_per_node);
-    RC_ASSERT(PlacesOf(groups, axis, ranks, gpus_per_node) ==
-              PlacesOf(groups, axis, all, gpus_per_node));
+    RC_ASSERT(PlacementsOf(groups, axis, ranks, gpus_per_node) ==
+              PlacementsOf(groups, axis, all, gpus_per_node));
   }
 }
 
