@@ -58,8 +58,7 @@ bool StageSynthesis::Writes(const std::vector<ModelChunk>& chunks) const {
 }
 
 graph::PhrasedStage StageSynthesis::Run(int32_t stage, const JobSchedule& schedule, uint32_t kind) {
-  held_ = kNothingHeld;
-  data_parallel_->set_held(held_states_[held_]);
+  data_parallel_->set_held(held_states_[kNothingHeld]);
   const JobSchedule::OfStage& scheduled = schedule.stages[static_cast<size_t>(stage)];
   graph::PhrasedStage phrased;
   phrased.kind = kind;
@@ -163,26 +162,32 @@ void StageSynthesis::AddUnmarked(const JobSchedule& schedule,
                                  std::vector<uint32_t>* steps) {
   const size_t distinct = schedule.distinct.size();
   known_.resize(held_states_.size() * distinct);
-  const KnownPhrase* known = known_.data() + held_ * distinct;  // after what is held
+  uint32_t held = kNothingHeld;
+  const KnownPhrase* known = known_.data();  // after what is held
   const size_t first = steps->size();
   steps->resize(first + numbers.size());
   uint32_t* step = steps->data() + first;
   for (const uint32_t number : numbers) {
-    if (known[number].phrase == kUnknown) {
-      ParametersHeld held = held_states_[held_];
-      const uint32_t phrase = PhraseOf(schedule.distinct[number], &held);
-      const bool as_before = held == held_states_[held_];
-      known_[held_ * distinct + number] = {phrase,
-                                           as_before ? held_ : InternValue(held_states_, held)};
+    KnownPhrase found = known[number];
+    if (found.phrase == kUnknown) {
+      found = Learn(schedule.distinct[number], held);
       known_.resize(held_states_.size() * distinct);
-      known = known_.data() + held_ * distinct;
+      known_[held * distinct + number] = found;
+      known = known_.data() + held * distinct;
     }
-    *step++ = known[number].phrase;
-    if (known[number].held != held_) {
-      held_ = known[number].held;
-      known = known_.data() + held_ * distinct;
+    *step++ = found.phrase;
+    if (found.held != held) {
+      held = found.held;
+      known = known_.data() + held * distinct;
     }
   }
+}
+
+StageSynthesis::KnownPhrase StageSynthesis::Learn(const std::vector<StageStep>& steps,
+                                                  uint32_t held) {
+  ParametersHeld after = held_states_[held];
+  const uint32_t phrase = PhraseOf(steps, &after);
+  return {phrase, after == held_states_[held] ? held : InternValue(held_states_, after)};
 }
 
 uint32_t StageSynthesis::PhraseOf(const std::vector<StageStep>& steps, ParametersHeld* held) {

@@ -47,8 +47,14 @@ class StageSynthesis {
   graph::PhrasedStage Run(int32_t stage, const JobSchedule& schedule, uint32_t kind);
 
  private:
-  static constexpr uint32_t kNothingHeld = 0;
+  static constexpr uint32_t kNothingHeld = 0;  // index into held_states_
   static constexpr uint32_t kUnknown = 0xFFFFFFFFU;
+
+  // What a phrase of the schedule calls and leaves held.
+  struct KnownPhrase {
+    uint32_t phrase = kUnknown;
+    uint32_t held = kNothingHeld;
+  };
 
   // The phrase that `write` writes.
   template <typename Write>
@@ -73,6 +79,9 @@ class StageSynthesis {
                    const std::vector<uint32_t>& numbers,
                    std::vector<uint32_t>* steps);
 
+  // A phrase with these steps, given what is held.
+  KnownPhrase Learn(const std::vector<StageStep>& steps, uint32_t held);
+
   // The phrase for these steps, given what is held. Passes of chunks that consist of the same units
   // are usually the same phrase (DataParallel::VariantOf).
   uint32_t PhraseOf(const std::vector<StageStep>& steps, ParametersHeld* held);
@@ -93,12 +102,6 @@ class StageSynthesis {
 
   void ReportAndSync();
 
-  // What a phrase of the schedule calls and leaves held.
-  struct KnownPhrase {
-    uint32_t phrase = kUnknown;
-    uint32_t held = kNothingHeld;
-  };
-
   const SynthesisShape& shape_;
   const RankShape& rank_;
   std::vector<ModelChunk> chunks_;
@@ -107,7 +110,6 @@ class StageSynthesis {
   bool batched_;
   std::unique_ptr<DataParallel> data_parallel_;
   std::vector<ParametersHeld> held_states_;  // distinct; first: before an iteration
-  uint32_t held_ = kNothingHeld;             // index of what unmarked passes have left
   uint32_t begin_ = kUnknown;                // phrases
   uint32_t end_ = kUnknown;
   std::vector<KnownPhrase> known_;  // by held and distinct phrase of the schedule
