@@ -117,6 +117,9 @@ ShardedChunk WorkloadShardedChunk(const JobSpec& job, graph::LayerRange layers, 
     result.units.front().of_root = result.units.back().of_root = true;
   }
   result.units.back().stays = chunk == last && job.parallel.pp == 1;
+  if (chunk != last) {
+    result.units.push_back({});  // the boundary of the stage has no parameters
+  }
   return result;
 }
 

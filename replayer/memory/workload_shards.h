@@ -22,8 +22,8 @@ std::vector<StateTensor> WorkloadShardStates(const graph::JobSpec& job,
                                              const graph::TrainingStyle& style,
                                              int32_t stage);
 
-// The units of a model chunk, padding included. Embedding and head that share a tied weight are the
-// root.
+// The units of a model chunk as StageUnits counts them, padding included. Embedding and head that
+// share a tied weight are the root; the boundary that ends a chunk before the last one is empty.
 ShardedChunk WorkloadShardedChunk(const graph::JobSpec& job,
                                   graph::LayerRange layers,
                                   int64_t chunk);

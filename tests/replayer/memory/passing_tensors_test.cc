@@ -95,8 +95,7 @@ graph::TrainingStyle DrawnStyle(const graph::JobSpec& job, Rng* rng) {
   style.fused_norm = rng->UniformInt(0, 1) == 0;
   style.dropout = rng->UniformInt(0, 1) == 0;
   style.reshard_after_forward = rng->UniformInt(0, 1) == 0;
-  if (job.zero_stage == 3 && (!style.built_in || job.parallel.pp > 1)) {
-    style.built_in = false;  // whose sharded parameters are described without a pipeline
+  if (job.zero_stage == 3 && !style.built_in) {
     style.data_parallel = graph::DataParallelKind::kFsdp;
   }
   style.attention =

@@ -10,6 +10,7 @@
 #include "replayer/memory/layer_tensors.h"
 #include "replayer/memory/model_states.h"
 #include "replayer/memory/stage_memory.h"
+#include "replayer/memory/stage_units.h"
 
 namespace prism::replayer {
 namespace {
@@ -195,6 +196,17 @@ TEST(ShardedParameters, interleaved_stages_sum_one_chunk_after_the_other) {
   ASSERT_TRUE(plain.ok() && interleaved.ok());
   const int64_t sums_of_chunk = 4 * 4 * int64_t{243'300'000};  // float32, of four layers
   EXPECT_GT(plain->peak_allocated - interleaved->peak_allocated, sums_of_chunk / 2);
+}
+
+// With or without a head at the chunk's end.
+TEST(ShardedParameters, the_workload_shards_as_many_units_as_a_chunk_has) {
+  graph::JobSpec job = PipelineJob();
+  graph::TrainingStyle style;
+  style.built_in = true;
+  for (const int32_t stage : {0, 1, 3}) {
+    const StageUnits units(job, style, stage, {}, {});
+    EXPECT_EQ(static_cast<int64_t>(units.Sharded(0).units.size()), units.CountOf(0)) << stage;
+  }
 }
 
 // Two or more ranks hold each state once; the rest of the difference is rounding.
