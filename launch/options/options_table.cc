@@ -172,7 +172,7 @@ std::vector<OptionSpec> OutputOptions() {
        "memory viewer, or all or none"},
       {"config", kOutput, "FILE", "", "read options from a TOML file"},
       {"print-config", kOutput, "", "", "print the resolved config file and exit"},
-      {"dry-run", kOutput, "", "", "print the plan and exit"},
+      {"dry-run", kOutput, "", "", "print the plan with a forecast of time and memory, and exit"},
       {"log-level", kOutput, JoinedNames(kLogLevelNames), "info", "how much is reported on stderr"},
       {"quiet", kOutput, "", "", "report only errors on stderr, no progress"},
       {"color", kOutput, "auto|on|off", "auto",

@@ -7,14 +7,17 @@
 #include <fmt/format.h>
 
 #include "graph/base/json_writer.h"
+#include "graph/base/time.h"
 #include "graph/base/units.h"
 #include "graph/describe.h"
 #include "launch/options/options.h"
+#include "launch/run/forecast.h"
 #include "launch/run/program_layout.h"
 #include "launch/version.h"
 #include "replayer/report/csv.h"
 #include "replayer/report/json.h"
 #include "replayer/report/perfetto.h"
+#include "replayer/report/text.h"
 #include "shim/channel/versions.h"
 
 namespace prism::launch {
@@ -50,6 +53,40 @@ std::string ProgramPlanText(const RunContext& context) {
                         RankTexts(first->record));
   }
   return text + fmt::format("  sandbox ranks  {}\n", context.options.sandbox_ranks);
+}
+
+std::string ForecastText(const RunContext& context) {
+  const std::optional<Forecast> forecast = ForecastOf(context);
+  if (!forecast) {
+    return "";
+  }
+  std::string text;
+  if (const auto& time = forecast->iteration_time_s) {
+    text += fmt::format("  forecast       {:.{}f} s an iteration\n", *time,
+                        replayer::TimeDecimals(*time));
+  }
+  const replayer::PeakMemory& peak = forecast->peak_memory;
+  if (peak.is_known()) {
+    const int64_t capacity = context.cluster.gpu.memory_bytes;
+    text += fmt::format("  {:<13}  about {} on rank {}, which needs most; a GPU has {}{}\n",
+                        text.empty() ? "forecast" : "", FormatBytes(peak.device_bytes),
+                        peak.rank.value(), FormatBytes(capacity),
+                        peak.device_bytes > capacity ? ", too little" : "");
+  }
+  return text;
+}
+
+void WriteForecast(const RunContext& context, JsonWriter* json) {
+  const std::optional<Forecast> forecast = ForecastOf(context);
+  if (!forecast) {
+    json->NullField("forecast");
+    return;
+  }
+  json->Key("forecast").BeginObject();
+  json->OptionalField("iteration_time_s", forecast->iteration_time_s);
+  replayer::WritePeakMemory(forecast->peak_memory, json);
+  json->Field("gpu_memory_bytes", context.cluster.gpu.memory_bytes);
+  json->EndObject();
 }
 
 void WriteRanks(const char* key, const std::vector<Rank>& ranks, JsonWriter* json) {
@@ -191,7 +228,7 @@ std::string PlanText(const RunContext& context) {
                         RankTexts(recorded));
   }
   text += fmt::format("  sandbox ranks  {}\n", RankTexts(context.sandbox_ranks));
-  return text;
+  return text + ForecastText(context);
 }
 
 std::string PlanJson(const RunContext& context) {
@@ -225,6 +262,7 @@ std::string PlanJson(const RunContext& context) {
                &json);
     WriteRanks("sandbox_ranks", context.sandbox_ranks, &json);
   }
+  WriteForecast(context, &json);
   json.EndObject();
   return text + "\n";
 }

@@ -47,11 +47,11 @@ std::string RunJson(const RunRecord& record, const RunOutcome& outcome);
 // "slice 12.1 s, build 0.8 s, ...".
 std::string WallText(const WallTimes& wall);
 
-// What --dry-run prints: the plan.
+// What --dry-run prints: the plan, and a forecast of its time and memory (launch/run/forecast.h).
 std::string PlanText(const RunContext& context);
 
-// The same as JSON: job, layout and its origin, number of roles, recorded ranks and sandbox ranks;
-// null where a program has to run first.
+// The same as JSON: job, layout and its origin, number of roles, recorded ranks and sandbox ranks,
+// forecast; null where a program has to run first.
 std::string PlanJson(const RunContext& context);
 
 }  // namespace prism::launch

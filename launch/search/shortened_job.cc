@@ -48,16 +48,9 @@ class Replayer {
   Replayer(const graph::JobSpec& job,
            const graph::TrainingStyle& style,
            const graph::ClusterSpec& cluster,
-           bool stalls,
+           const std::optional<graph::ClusterSpec>& stalled,
            PlanCache* cache)
-      : job_(job), style_(style), cache_(cache), cluster_(&cluster) {
-    if (replayer::FindsCongestion(cluster, job)) {  // clusters have many parameters to copy
-      cluster_ = &congested_.emplace(replayer::WithCongestion(cluster, job));
-    }
-    if (stalls) {
-      stalled_ = replayer::Stalled(cluster, job);
-    }
-  }
+      : job_(job), style_(style), cluster_(cluster), stalled_(stalled), cache_(cache) {}
 
   Result<JobReplay> Run() const {
     for (const int64_t microbatches : LengthsOf(job_)) {
@@ -84,7 +77,7 @@ class Replayer {
     options.more_rounds = more_rounds;
     std::optional<JobReplay> replay;
     PRISM_ASSIGN_OR_RETURN(const std::optional<replayer::StageReplayResult> result,
-                           replayer::PhraseReplay(phrased, *cluster_, options, &cache.library));
+                           replayer::PhraseReplay(phrased, cluster_, options, &cache.library));
     if (!result.has_value()) {
       return replay;
     }
@@ -103,16 +96,25 @@ class Replayer {
   Result<JobReplay> OpByOp() const {
     PRISM_ASSIGN_OR_RETURN(const graph::JobProgram program,
                            slicer::Synthesize(job_, style_, slicer::Markers::kNone));
-    return WholeOn(program, *cluster_, stalled_);
+    return WholeOn(program, cluster_, stalled_);
   }
 
   const graph::JobSpec& job_;
   const graph::TrainingStyle& style_;
+  const graph::ClusterSpec& cluster_;
+  const std::optional<graph::ClusterSpec>& stalled_;
   PlanCache* cache_;
-  std::optional<graph::ClusterSpec> congested_;
-  const graph::ClusterSpec* cluster_;  // as the job finds it
-  std::optional<graph::ClusterSpec> stalled_;
 };
+
+Result<JobReplay> Replay(const graph::JobSpec& job,
+                         const graph::TrainingStyle& style,
+                         const graph::ClusterSpec& cluster,
+                         const std::optional<graph::ClusterSpec>& stalled,
+                         PlanCache* cache) {
+  Result<JobReplay> replay = Replayer(job, style, cluster, stalled, cache).Run();
+  cache->CountReplay(replay.ok() && replay->by_phrases);
+  return replay;
+}
 
 }  // namespace
 
@@ -121,9 +123,19 @@ Result<JobReplay> ReplayJob(const graph::JobSpec& job,
                             const graph::ClusterSpec& cluster,
                             bool stalls,
                             PlanCache* cache) {
-  Result<JobReplay> replay = Replayer(job, style, cluster, stalls, cache).Run();
-  cache->CountReplay(replay.ok() && replay->by_phrases);
-  return replay;
+  const std::optional<graph::ClusterSpec> stalled =
+      stalls ? replayer::Stalled(cluster, job) : std::nullopt;
+  // Clusters have many parameters to copy.
+  return replayer::FindsCongestion(cluster, job)
+             ? Replay(job, style, replayer::WithCongestion(cluster, job), stalled, cache)
+             : Replay(job, style, cluster, stalled, cache);
+}
+
+Result<JobReplay> ReplayJobAlone(const graph::JobSpec& job,
+                                 const graph::TrainingStyle& style,
+                                 const graph::ClusterSpec& cluster) {
+  PlanCache cache;
+  return Replay(job, style, cluster, std::nullopt, &cache);
 }
 
 Result<JobReplay> ReplayWhole(const graph::JobProgram& program,

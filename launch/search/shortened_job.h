@@ -29,7 +29,12 @@ Result<JobReplay> ReplayJob(const graph::JobSpec& job,
                             bool stalls,
                             PlanCache* cache);
 
-// The same for a job that is written out, with every micro-batch.
+// The same without the congestion that the job causes, as a recorded graph is replayed.
+Result<JobReplay> ReplayJobAlone(const graph::JobSpec& job,
+                                 const graph::TrainingStyle& style,
+                                 const graph::ClusterSpec& cluster);
+
+// ReplayJob for a job that is written out, with every micro-batch.
 Result<JobReplay> ReplayWhole(const graph::JobProgram& program,
                               const graph::ClusterSpec& cluster,
                               bool stalls);

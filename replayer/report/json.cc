@@ -27,15 +27,7 @@ void WriteTimes(const Summary& summary, JsonWriter* json) {
 }
 
 void WriteMemoryAndGraph(const Summary& summary, JsonWriter* json) {
-  const PeakMemory& peak = summary.peak_memory;
-  json->Key("peak_memory").BeginObject();
-  peak.is_known() ? json->Field("rank", peak.rank.value()) : json->NullField("rank");
-  for (const auto& [key, bytes] : {std::pair("allocated_bytes", peak.allocated_bytes),
-                                   std::pair("reserved_bytes", peak.reserved_bytes),
-                                   std::pair("device_bytes", peak.device_bytes)}) {
-    peak.is_known() ? json->Field(key, bytes) : json->NullField(key);
-  }
-  json->EndObject();
+  WritePeakMemory(summary.peak_memory, json);
   json->Key("graph").BeginObject();
   json->Field("ops", summary.graph.ops);
   json->Field("roles", summary.graph.roles);
@@ -45,6 +37,17 @@ void WriteMemoryAndGraph(const Summary& summary, JsonWriter* json) {
 }
 
 }  // namespace
+
+void WritePeakMemory(const PeakMemory& peak, JsonWriter* json) {
+  json->Key("peak_memory").BeginObject();
+  peak.is_known() ? json->Field("rank", peak.rank.value()) : json->NullField("rank");
+  for (const auto& [key, bytes] : {std::pair("allocated_bytes", peak.allocated_bytes),
+                                   std::pair("reserved_bytes", peak.reserved_bytes),
+                                   std::pair("device_bytes", peak.device_bytes)}) {
+    peak.is_known() ? json->Field(key, bytes) : json->NullField(key);
+  }
+  json->EndObject();
+}
 
 void WriteJob(const graph::JobSpec& job, std::optional<double> model_params, JsonWriter* json) {
   json->Key("job").BeginObject();
