@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <system_error>
 #include <utility>
 
@@ -205,6 +206,44 @@ Status WriteFileAtomically(const std::string& path, std::string_view bytes) {
   PRISM_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
   PRISM_RETURN_IF_ERROR(file.Append(bytes));
   return file.Commit();
+}
+
+AtomicFileSet::AtomicFileSet(std::string prefix)
+    : prefix_(std::move(prefix)), folder_(TemporaryName(prefix_)) {
+}
+
+AtomicFileSet::~AtomicFileSet() {
+  std::error_code ignored;
+  std::filesystem::remove_all(folder_, ignored);
+}
+
+Status AtomicFileSet::Write(const std::string& suffix, std::string_view bytes) {
+  if (suffixes_.empty()) {
+    std::error_code error;
+    std::filesystem::remove_all(folder_, error);  // of a process with this id that was killed
+    std::filesystem::create_directory(folder_, error);
+    if (error) {
+      return CannotWrite(prefix_ + suffix, error.value());
+    }
+  }
+  suffixes_.push_back(suffix);
+  const Status written = WriteFileAtomically(folder_ + "/" + suffix, bytes);
+  std::string message = written.message();
+  if (const size_t at = message.find(folder_); at != message.npos) {
+    message.replace(at, folder_.size() + 1, prefix_);
+  }
+  return written.ok() ? written : Status(written.code(), std::move(message));
+}
+
+Status AtomicFileSet::Commit() {
+  for (const std::string& suffix : suffixes_) {
+    const std::string written = folder_ + "/" + suffix;
+    const std::string path = prefix_ + suffix;
+    if (rename(written.c_str(), path.c_str()) != 0) {
+      return CannotWrite(path, errno);
+    }
+  }
+  return OkStatus();
 }
 
 }  // namespace prism

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "graph/base/status.h"
 
@@ -58,5 +59,28 @@ class AtomicFile {
 };
 
 Status WriteFileAtomically(const std::string& path, std::string_view bytes);
+
+// Files that begin with the same path and appear together: until Commit() they are in a temporary
+// folder beside that path, and without it nothing is left of them, except for that folder where the
+// process is killed. After a failure the object only accepts destruction.
+class AtomicFileSet {
+ public:
+  explicit AtomicFileSet(std::string prefix);
+
+  AtomicFileSet(const AtomicFileSet&) = delete;
+  AtomicFileSet& operator=(const AtomicFileSet&) = delete;
+  ~AtomicFileSet();
+
+  // The file prefix + suffix; the suffix has no '/'.
+  Status Write(const std::string& suffix, std::string_view bytes);
+
+  // Puts all of them in place, replacing what was there.
+  Status Commit();
+
+ private:
+  std::string prefix_;
+  std::string folder_;
+  std::vector<std::string> suffixes_;
+};
 
 }  // namespace prism

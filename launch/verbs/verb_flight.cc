@@ -179,19 +179,18 @@ Status WriteDumps(const std::string& folder, const std::string& own, View* view)
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   const std::string prefix = folder + "/" + PrefixOf(view->path);
-  std::map<std::string, std::string> files = {
-      {fmt::format("{}{}", prefix, view->rank.value()), own}};
+  std::map<uint32_t, std::string> dumps = {{view->rank.value(), own}};
   for (const Rank peer : view->written) {
-    files[fmt::format("{}{}", prefix, peer.value())] =
+    dumps[peer.value()] =
         EncodeFlightDump(PeerDump(view->graph, view->rank, view->dump, view->match, peer));
   }
-  for (const auto& [path, bytes] : files) {
-    PRISM_RETURN_IF_ERROR(RefuseOverwriting(path, bytes));
+  AtomicFileSet files(prefix);
+  for (const auto& [rank, bytes] : dumps) {
+    const std::string suffix = fmt::format("{}", rank);
+    PRISM_RETURN_IF_ERROR(RefuseOverwriting(prefix + suffix, bytes));
+    PRISM_RETURN_IF_ERROR(files.Write(suffix, bytes));
   }
-  for (const auto& [path, bytes] : files) {
-    PRISM_RETURN_IF_ERROR(WriteFileAtomically(path, bytes));
-  }
-  return OkStatus();
+  return files.Commit();
 }
 
 Result<VerbOutput> Run(const VerbArguments& arguments) {

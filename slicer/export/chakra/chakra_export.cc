@@ -265,19 +265,21 @@ Result<std::string> ChakraTrace(const graph::Graph& graph,
 Result<ExportResult> ExportChakra(const graph::Graph& graph, const std::string& prefix) {
   PRISM_RETURN_IF_ERROR(RefuseOtherRanks(prefix, graph.ranks.size()));
   ExportResult result;
-  const auto write = [&result](const std::string& path, const std::string& bytes) {
-    result.files.push_back(path);
+  AtomicFileSet files(prefix);
+  const auto write = [&](const std::string& suffix, const std::string& bytes) {
+    result.files.push_back(prefix + suffix);
     result.bytes += static_cast<int64_t>(bytes.size());
-    return WriteFileAtomically(path, bytes);
+    return files.Write(suffix, bytes);
   };
   for (uint32_t rank = 0; rank < graph.ranks.size(); ++rank) {
     PRISM_ASSIGN_OR_RETURN(const std::string bytes,
                            ChakraTrace(graph, Rank(rank), &result.notes, &result.tasks));
-    PRISM_RETURN_IF_ERROR(write(fmt::format("{}.{}.et", prefix, rank), bytes));
+    PRISM_RETURN_IF_ERROR(write(fmt::format(".{}.et", rank), bytes));
   }
-  PRISM_RETURN_IF_ERROR(write(prefix + ".groups.json", GroupsJson(graph)));
+  PRISM_RETURN_IF_ERROR(write(".groups.json", GroupsJson(graph)));
   const AstraNetwork network = NetworkOf(graph.cluster, graph.ranks.size(), &result.notes);
-  PRISM_RETURN_IF_ERROR(write(prefix + ".network.yml", AstraNetworkText(network)));
+  PRISM_RETURN_IF_ERROR(write(".network.yml", AstraNetworkText(network)));
+  PRISM_RETURN_IF_ERROR(files.Commit());
   result.notes.Add(
       "NCCL's algorithms and protocols are left out: the network has only links and latencies");
   return result;

@@ -11,7 +11,7 @@
 
 namespace prism::slicer {
 
-// Every duration must be fixed.
+// Every duration must be fixed. All files are written or none.
 Result<ExportResult> ExportChakra(const graph::Graph& graph, const std::string& prefix);
 
 // The nodes of the cluster and the links between them, as a send between two ranks sees them. Ranks

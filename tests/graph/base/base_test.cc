@@ -162,6 +162,33 @@ TEST_F(Files, leaves_nothing_where_the_writer_is_killed) {
   EXPECT_EQ(FileCount(), 0U);
 }
 
+TEST_F(Files, a_set_appears_as_a_whole_and_replaces_what_was_there) {
+  ASSERT_TRUE(WriteFileAtomically(folder_ + "/set.1", "old").ok());
+  AtomicFileSet set(folder_ + "/set.");
+  ASSERT_TRUE(set.Write("1", "one").ok());
+  ASSERT_TRUE(set.Write("2", "two").ok());
+  EXPECT_EQ(*ReadFile(folder_ + "/set.1"), "old");
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/set.2"));
+  ASSERT_TRUE(set.Commit().ok());
+  EXPECT_EQ(*ReadFile(folder_ + "/set.1"), "one");
+  EXPECT_EQ(*ReadFile(folder_ + "/set.2"), "two");
+}
+
+TEST_F(Files, a_set_leaves_nothing_without_commit) {
+  {
+    AtomicFileSet set(folder_ + "/set.");
+    ASSERT_TRUE(set.Write("1", "one").ok());
+  }
+  EXPECT_EQ(FileCount(), 0U);
+}
+
+TEST_F(Files, a_set_names_the_file_that_it_cannot_write) {
+  AtomicFileSet nowhere(folder_ + "/no/such.");
+  const Status status = nowhere.Write("1", "one");
+  EXPECT_EQ(status.code(), StatusCode::kEnvironment);
+  EXPECT_EQ(status.message(), "cannot write " + folder_ + "/no/such.1: No such file or directory");
+}
+
 TEST_F(Files, maps_empty_files) {
   ASSERT_TRUE(WriteFileAtomically(folder_ + "/empty", "").ok());
   EXPECT_TRUE(MappedFile::Open(folder_ + "/empty")->bytes().empty());
@@ -175,15 +202,40 @@ TEST_F(Files, failures_carry_their_code) {
 }
 
 // A file size limit stands in for a full disk: the kernel answers both at write().
+class TinyFiles {
+ public:
+  TinyFiles() {
+    EXPECT_EQ(getrlimit(RLIMIT_FSIZE, &before_), 0);
+    EXPECT_NE(signal(SIGXFSZ, SIG_IGN), SIG_ERR);
+    const rlimit tiny = {.rlim_cur = 1000, .rlim_max = RLIM_INFINITY};
+    EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &tiny), 0);
+  }
+
+  TinyFiles(const TinyFiles&) = delete;
+  TinyFiles& operator=(const TinyFiles&) = delete;
+
+  ~TinyFiles() { EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &before_), 0); }
+
+ private:
+  rlimit before_ = {};
+};
+
 TEST_F(Files, full_disk_fails_the_run_and_leaves_nothing) {
-  const rlimit tiny = {.rlim_cur = 1000, .rlim_max = RLIM_INFINITY};
-  rlimit before = {};
-  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
-  ASSERT_NE(signal(SIGXFSZ, SIG_IGN), SIG_ERR);
-  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &tiny), 0);
+  const TinyFiles limit;
   const Status status = WriteFileAtomically(folder_ + "/data", std::string(2000, 'x'));
-  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
   EXPECT_EQ(status.code(), StatusCode::kRunFailed);
+  EXPECT_EQ(FileCount(), 0U);
+}
+
+TEST_F(Files, a_set_on_a_full_disk_leaves_nothing) {
+  const TinyFiles limit;
+  {
+    AtomicFileSet set(folder_ + "/set.");
+    ASSERT_TRUE(set.Write("1", "one").ok());
+    const Status status = set.Write("2", std::string(2000, 'x'));
+    EXPECT_EQ(status.code(), StatusCode::kRunFailed);
+    EXPECT_EQ(status.message(), "cannot write " + folder_ + "/set.2: File too large");
+  }
   EXPECT_EQ(FileCount(), 0U);
 }
 
