@@ -15,6 +15,7 @@
 #include "tests/support/changed_jobs.h"
 #include "tests/support/chunks.h"
 #include "tests/support/random_graph.h"
+#include "tests/support/scratch_folder.h"
 
 namespace prism::graph {
 namespace {
@@ -162,7 +163,8 @@ TEST(GraphFile, keeps_every_field_of_a_job) {
 }
 
 TEST(GraphFile, writes_and_reads_files) {
-  const std::string path = ::testing::TempDir() + "prism_graph_file_test.prism";
+  const ScratchFolder folder;
+  const std::string path = folder / "a.prism";
   const Graph graph = SmallGraph();
   ASSERT_TRUE(WriteGraph(graph, path).ok());
   EXPECT_EQ(*ReadFile(path), EncodeGraph(graph));

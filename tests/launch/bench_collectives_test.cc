@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "launch/bench/collectives.h"
+#include "tests/support/scratch_folder.h"
 
 namespace prism::launch {
 namespace {
@@ -140,7 +141,8 @@ TEST(BenchCollectives, sweep_prints_what_nccl_tests_prints) {
 }
 
 TEST(BenchCollectives, rows_have_a_field_for_each_column) {
-  const std::string path = testing::TempDir() + "collectives.csv";
+  const ScratchFolder folder;
+  const std::string path = folder / "collectives.csv";
   std::ofstream(path) << kHeader << "a,x,all_reduce,H100 SXM,8,1,8,NVLink,,1000000,20,,,1\n"
                       << "b,x,all_dance,H100 SXM,8,1,8,NVLink,,1000000,20,,,1\n";
   BenchCollectivesOptions options;

@@ -13,6 +13,7 @@
 #include "replayer/cost/compute_cost.h"
 #include "slicer/synthesize/expand.h"
 #include "slicer/synthesize/synthesize.h"
+#include "tests/support/scratch_folder.h"
 
 namespace prism::launch {
 namespace {
@@ -34,7 +35,8 @@ class EditFiles : public ::testing::Test {
   }
 
   Result<EditFile> Read(const std::string& text) {
-    const std::string path = ::testing::TempDir() + "edit.toml";
+    const ScratchFolder folder;
+    const std::string path = folder / "edit.toml";
     std::ofstream(path) << text;
     return ReadEditFile(path, graph_, {});
   }

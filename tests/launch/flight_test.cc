@@ -13,6 +13,7 @@
 #include "graph/file.h"
 #include "launch/flight/flight_match.h"
 #include "launch/verbs/verb.h"
+#include "tests/support/scratch_folder.h"
 #include "tests/support/tiny_graph.h"
 
 namespace prism::launch {
@@ -70,7 +71,8 @@ constexpr const char* kSend = "nccl:send 0->1";
 
 // Dumps that other ranks wrote are beside the one that is examined.
 TEST(Flight, writes_over_no_dump_of_another_rank) {
-  const std::string folder = ::testing::TempDir();
+  const ScratchFolder scratch;
+  const std::string folder = scratch.path() + "/";
   const std::string graph = folder + "job.prism";
   graph::Graph job = Job();
   job.job.parallel.dp = 2;
@@ -170,7 +172,8 @@ TEST(Flight, counts_calls_that_it_does_not_know) {
 
 // What is left out or open is reported, in both forms.
 TEST(Flight, says_what_is_left_out_and_what_is_open) {
-  const std::string folder = ::testing::TempDir();
+  const ScratchFolder scratch;
+  const std::string folder = scratch.path() + "/";
   const testing::TinyOp sum = Collective(0, 0, 1000);
   graph::Graph job = JobOf({{sum, sum, sum}, {sum, sum, sum}});
   job.job.parallel.dp = 2;

@@ -22,6 +22,7 @@
 #include "tests/support/channel_drain.h"
 #include "tests/support/op_line.h"
 #include "tests/support/preload.h"
+#include "tests/support/scratch_folder.h"
 
 namespace prism::shim {
 namespace {
@@ -131,7 +132,8 @@ std::vector<std::string> WithoutAddresses(std::vector<std::string> lines) {
 }
 
 TEST(DeviceForward, a_program_is_recorded_as_on_the_virtual_device_and_arrives_below) {
-  const std::string log = ::testing::TempDir() + "fake_gpu_" + std::to_string(getpid()) + ".log";
+  const ScratchFolder folder;
+  const std::string log = folder / "fake_gpu.log";
   Variables environment = OnFakeGpu();
   environment.emplace_back("PRISM_FAKE_GPU_LOG", log);
   environment.emplace_back("RUN_LAYERS", "1");
@@ -145,7 +147,6 @@ TEST(DeviceForward, a_program_is_recorded_as_on_the_virtual_device_and_arrives_b
   for (std::string line; std::getline(file, line);) {
     arrived.push_back(line);
   }
-  std::remove(log.c_str());
   EXPECT_GT(recorded.size(), 60U);
   for (const char* const call : {"cudnnBatchNormalizationForwardTrainingEx", "cudnnRNNForward",
                                  "cufftXtExec", "cusolverDnXgeqrf"}) {

@@ -1,4 +1,4 @@
-// Whole programs under test: a temporary folder, a shell command with its output and exit code, and
+// Whole programs under test: a command with its output and exit code, and
 // what it left behind.
 #pragma once
 
@@ -7,22 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/scratch_folder.h"
+
 namespace prism {
-
-// A folder under the system's temporary one, removed with its content at the end.
-class ScratchFolder {
- public:
-  ScratchFolder();
-  ~ScratchFolder();
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-
-  [[nodiscard]] const std::string& path() const { return path_; }
-  [[nodiscard]] std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
 
 struct Finished {
   int code = -1;  // 128 + signal if one ended it

@@ -26,6 +26,7 @@
 #include "graph/base/rng.h"
 #include "graph/base/split.h"
 #include "graph/base/units.h"
+#include "tests/support/scratch_folder.h"
 
 namespace prism {
 namespace {
@@ -104,14 +105,6 @@ TEST(Hash, is_the_published_xxh3_and_separates_sequences) {
 
 class Files : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = testing::TempDir() + "prism_file_test_XXXXXX";
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   [[nodiscard]] size_t FileCount() const {
     size_t count = 0;
     for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder_)) {
@@ -120,7 +113,8 @@ class Files : public testing::Test {
     return count;
   }
 
-  std::string folder_;
+  const ScratchFolder scratch_;
+  const std::string& folder_ = scratch_.path();
 };
 
 TEST_F(Files, writes_and_reads_back) {

@@ -12,6 +12,7 @@
 #include "launch/accuracy/effects.h"
 #include "launch/bench/accuracy.h"
 #include "launch/options/csv_table.h"
+#include "tests/support/scratch_folder.h"
 
 namespace prism::launch {
 namespace {
@@ -20,7 +21,8 @@ using ::testing::HasSubstr;
 
 // Two invented runs of one model: one node with full recomputation, and 16 of them.
 std::string SmallTable() {
-  const std::string path = ::testing::TempDir() + "ablation_table.csv";
+  static const ScratchFolder folder;
+  const std::string path = folder / "table.csv";
   const std::string text =
       "id,source_key,source_ref,framework,framework_version,run_kind,model,arch,params_b,"
       "layers,hidden,heads,kv_heads,ffn,vocab,seq_len,experts,moe_topk,moe_ffn,tp,pp,vpp,"

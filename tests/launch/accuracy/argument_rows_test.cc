@@ -10,6 +10,7 @@
 #include "graph/base/file.h"
 #include "launch/accuracy/row_plan.h"
 #include "tests/launch/accuracy/one_row.h"
+#include "tests/support/scratch_folder.h"
 
 namespace prism::launch {
 namespace {
@@ -227,7 +228,8 @@ TEST(ArgumentRows, the_source_is_told_by_ids_as_well) {
 }
 
 TEST(ArgumentRows, only_a_table_that_describes_no_job_is_refused) {
-  const std::string path = testing::TempDir() + "/lacking.csv";
+  const ScratchFolder folder;
+  const std::string path = folder / "lacking.csv";
   const auto read = [&](const std::string& header, const std::string& row) {
     EXPECT_TRUE(WriteFileAtomically(path, header + "\n" + row + "\n").ok());
     return PlanTables({path});

@@ -11,6 +11,7 @@
 #include "graph/base/check.h"
 #include "launch/options/job_resolution.h"
 #include "launch/options/presets.h"
+#include "tests/support/scratch_folder.h"
 
 namespace prism::launch {
 namespace {
@@ -31,7 +32,8 @@ class ScopedVariable {
 };
 
 std::string WriteConfig(const std::string& text) {
-  const std::string path = ::testing::TempDir() + "prism_options_test.toml";
+  static const ScratchFolder folder;
+  const std::string path = folder / "config.toml";
   std::ofstream(path) << text;
   return path;
 }

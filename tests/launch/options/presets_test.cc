@@ -7,6 +7,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/scratch_folder.h"
+
 namespace prism::launch {
 namespace {
 
@@ -101,7 +103,8 @@ TEST(Presets, the_profile_nearer_to_the_cluster_counts) {
 }
 
 TEST(Presets, files_that_were_read_are_noted_and_built_in_presets_are_not) {
-  const std::string path = testing::TempDir() + "noted_model.toml";
+  const ScratchFolder folder;
+  const std::string path = folder / "model.toml";
   std::ofstream(path) << TextOf("gpt3-13b");
   InputHashes read;
   ASSERT_TRUE(LoadModel(path, &read).ok());

@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "graph/base/file.h"
+#include "tests/support/scratch_folder.h"
 
 namespace prism::launch {
 namespace {
@@ -22,19 +23,11 @@ constexpr const char* kOurs = R"({"versions": {"prism": "0.1.0"}})";  // run.jso
 
 class OutputFolders : public ::testing::Test {
  protected:
-  void SetUp() override {
-    root_ = fs::path(::testing::TempDir()) /
-            ::testing::UnitTest::GetInstance()->current_test_info()->name();
-    fs::remove_all(root_);
-    fs::create_directories(root_);
-  }
-  void TearDown() override { fs::remove_all(root_); }
-
-  [[nodiscard]] std::string Path(const std::string& name) const { return (root_ / name).string(); }
+  [[nodiscard]] std::string Path(const std::string& name) const { return root_ / name; }
 
   [[nodiscard]] std::vector<std::string> Names() const {
     std::vector<std::string> names;
-    for (const auto& entry : fs::directory_iterator(root_)) {
+    for (const auto& entry : fs::directory_iterator(root_.path())) {
       names.push_back(entry.path().filename().string());
     }
     std::sort(names.begin(), names.end());
@@ -46,7 +39,7 @@ class OutputFolders : public ::testing::Test {
     return text.ok() ? *text : text.status().message();
   }
 
-  fs::path root_;
+  const ScratchFolder root_;
 };
 
 TEST_F(OutputFolders, appears_only_when_committed) {

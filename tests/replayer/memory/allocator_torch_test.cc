@@ -4,7 +4,6 @@
 #include <array>
 #include <cstdio>
 #include <deque>
-#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <sstream>
@@ -16,6 +15,7 @@
 #include "tests/support/allocator_script.h"
 #include "tests/support/allocator_settings.h"
 #include "tests/support/preload.h"
+#include "tests/support/scratch_folder.h"
 
 namespace prism::replayer {
 namespace {
@@ -67,8 +67,8 @@ void ReadLine(const std::string& text, RealRun* run) {
 RealRun RunReal(const std::vector<AllocatorStep>& script,
                 int64_t streams,
                 const std::string& settings) {
-  const std::filesystem::path file =
-      std::filesystem::path(::testing::TempDir()) / "allocator_script.txt";
+  const ScratchFolder folder;
+  const std::string file = folder / "script.txt";
   {
     std::ofstream out(file);
     prism::testing::WriteScript(script, &out);
@@ -76,14 +76,13 @@ RealRun RunReal(const std::vector<AllocatorStep>& script,
   const std::string command = "PYTORCH_ALLOC_CONF='" + settings + "' LD_PRELOAD='" +
                               prism::testing::PreloadOf(PRISM_LIBRARY_DIR) +
                               "' " PRISM_ALLOCATOR_PROGRAM " " + std::to_string(streams) + " < " +
-                              file.string();
+                              file;
   RealRun run;
   std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "r"), pclose);
   std::array<char, 256> line{};
   while (fgets(line.data(), line.size(), pipe.get()) != nullptr) {
     ReadLine(line.data(), &run);
   }
-  std::filesystem::remove(file);
   return run;
 }
 

@@ -14,6 +14,7 @@
 #include "graph/base/file.h"
 #include "replayer/memory/caching_allocator.h"
 #include "tests/support/allocator_script.h"
+#include "tests/support/scratch_folder.h"
 
 namespace prism::replayer {
 namespace {
@@ -87,21 +88,17 @@ for e in data['device_traces'][0]:
 )";
 
 TEST(Snapshot, python_reads_what_was_written) {
-  const std::filesystem::path folder = ::testing::TempDir();
-  const std::filesystem::path file = folder / "prism_snapshot.pickle";
-  const std::filesystem::path script = folder / "prism_snapshot.py";
-  const std::filesystem::path output = folder / "prism_snapshot.txt";
+  const ScratchFolder folder;
+  const std::string file = folder / "snapshot.pickle";
+  const std::string script = folder / "read.py";
+  const std::string output = folder / "read.txt";
   std::ofstream(script) << kReadScript;
   for (uint64_t seed = 0; seed < 4; ++seed) {
     const MemorySnapshot snapshot = RandomSnapshot(seed, seed % 2 == 1);
     std::ofstream(file, std::ios::binary) << EncodeSnapshot(snapshot);
-    const std::string command =
-        "python3 " + script.string() + " " + file.string() + " > " + output.string();
+    const std::string command = "python3 " + script + " " + file + " > " + output;
     ASSERT_EQ(std::system(command.c_str()), 0);
     EXPECT_EQ(*ReadFile(output), Text(snapshot));
-  }
-  for (const std::filesystem::path& path : {file, script, output}) {
-    std::filesystem::remove(path);
   }
 }
 
@@ -111,9 +108,9 @@ TEST(Snapshot, opens_in_the_viewer_of_torch) {
   if (!std::filesystem::exists(viewer)) {
     GTEST_SKIP() << "no torch wheel";
   }
-  const std::filesystem::path folder = ::testing::TempDir();
-  const std::filesystem::path file = folder / "prism_snapshot.pickle";
-  const std::filesystem::path script = folder / "prism_snapshot.py";
+  const ScratchFolder folder;
+  const std::string file = folder / "snapshot.pickle";
+  const std::string script = folder / "read.py";
   std::ofstream(file, std::ios::binary) << EncodeSnapshot(RandomSnapshot(7, false));
   std::ofstream(script) << "import importlib.util, pickle, sys\n"
                            "spec = importlib.util.spec_from_file_location('viz', sys.argv[1])\n"
@@ -126,10 +123,8 @@ TEST(Snapshot, opens_in_the_viewer_of_torch) {
                            "assert 'Total Reserved' in viz.segsum(data) or "
                            "'total' in viz.segsum(data).lower()\n"
                            "assert sum(s['total_size'] for s in data['segments']) > 0\n";
-  const std::string command = "python3 " + script.string() + " " + viewer + " " + file.string();
+  const std::string command = "python3 " + script + " " + viewer + " " + file;
   EXPECT_EQ(std::system(command.c_str()), 0);
-  std::filesystem::remove(file);
-  std::filesystem::remove(script);
 }
 
 }  // namespace
