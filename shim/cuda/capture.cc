@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "shim/cuda/graph.h"
+#include "shim/cuda/launch_queue.h"
 #include "shim/cuda/runtime_state.h"
 #include "shim/cuda/stream.h"
 #include "shim/session.h"
@@ -123,6 +124,7 @@ void EmitOn(cudaStream_t stream, Record record, const std::function<void()>& eff
   CountImplicitOrder(stream);
   record.stream = StreamIndex(stream);
   Emit(record);
+  CountIssuedOp();
   if (effect) {
     effect();
   }

@@ -1,5 +1,5 @@
 // Events, each with a dense id. Whether and when one is reached is decided by the worker; while
-// recording every event is reached at once.
+// recording every event is reached at once, except for the caching allocator (launch_queue.h).
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -12,6 +12,7 @@
 
 #include "shim/cuda/capture.h"
 #include "shim/cuda/device_memory.h"
+#include "shim/cuda/launch_queue.h"
 #include "shim/cuda/runtime_state.h"
 #include "shim/cuda/stream.h"
 #include "shim/session.h"
@@ -48,32 +49,60 @@ cudaError_t CheckEvent(cudaEvent_t event) {
              : CheckUnsafeCall();
 }
 
-// libtorch's allocators and c10d's watchdog query in passing; a program does so deliberately.
-bool IsPassingCaller(const void* caller) {
+// Who asks for an event. The caching allocator asks before it gives away a block that another
+// stream used; c10d's watchdog and the allocator of pinned memory ask in passing, a program
+// deliberately.
+enum class Asker : uint8_t { kProgram, kInPassing, kCachingAllocator };
+
+Asker FindAsker(const void* caller) {
   Dl_info info = {};
   if (dladdr(caller, &info) == 0 || info.dli_fname == nullptr) {
-    return false;
+    return Asker::kProgram;
   }
   const std::string_view library = info.dli_fname;
-  return library.ends_with("/libc10_cuda.so") || library.ends_with("/libtorch_cuda.so");
+  if (library.ends_with("/libc10_cuda.so")) {
+    return Asker::kCachingAllocator;
+  }
+  return library.ends_with("/libtorch_cuda.so") ? Asker::kInPassing : Asker::kProgram;
 }
 
-// While recording every queried event is complete: a loop that polls for it takes no time then, nor
-// in the replay.
-void CountQuery(const void* caller) {
-  // Looking up a library takes microseconds, and allocators query at every block: known callers are
-  // cached.
-  thread_local std::array<const void*, 8> passing = {};
-  thread_local size_t known = 0;
-  if (SessionMode() != channel::Mode::kRecord ||
-      std::find(passing.begin(), passing.end(), caller) != passing.end()) {
-    return;
+// Looking up a library takes microseconds, and allocators ask at every block: the last callers are
+// kept.
+Asker AskerOf(const void* caller) {
+  struct Known {
+    const void* caller = nullptr;
+    Asker asker = Asker::kProgram;
+  };
+  thread_local std::array<Known, 8> known = {};
+  thread_local size_t next = 0;
+  const auto found = std::find_if(known.begin(), known.end(),
+                                  [&](const Known& entry) { return entry.caller == caller; });
+  if (found != known.end()) {
+    return found->asker;
   }
-  if (IsPassingCaller(caller)) {
-    passing[known++ % passing.size()] = caller;
-  } else {
+  Known& entry = known[next++ % known.size()];
+  entry = {caller, FindAsker(caller)};
+  return entry.asker;
+}
+
+// While recording no time passes. An event is then over: a loop that polls for it takes no time,
+// nor does it in the replay. Except for the caching allocator, which would reserve too little.
+cudaError_t Query(cudaEvent_t event, Asker asker) {
+  const bool records = SessionMode() == channel::Mode::kRecord;
+  if (asker == Asker::kCachingAllocator) {
+    if (!MayBePending(Object(event)->recorded_after.load(std::memory_order_relaxed))) {
+      return cudaSuccess;
+    }
+    if (records) {
+      return Return(cudaErrorNotReady);
+    }
+  }
+  if (records && asker == Asker::kProgram) {
     Count("event_query_taken_as_over");
   }
+  return Request(EventRecord(RecordKind::kQueryEvent, event, nullptr)).status == 0
+             ? cudaSuccess
+             : Return(cudaErrorNotReady);
 }
 
 }  // namespace
@@ -118,7 +147,9 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, uns
   if (prism::shim::RecordInCapture(event, stream, external)) {
     return cudaSuccess;
   }
-  prism::shim::Object(event)->recorded.store(true, std::memory_order_relaxed);
+  EventObject* const object = prism::shim::Object(event);
+  object->recorded.store(true, std::memory_order_relaxed);
+  object->recorded_after.store(prism::shim::LastIssuedOp(), std::memory_order_relaxed);
   prism::shim::IssueOp(stream, prism::shim::EventRecord(RecordKind::kEventRecord, event, stream));
   return cudaSuccess;
 }
@@ -153,9 +184,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   if (!prism::shim::WasRecorded(event)) {
     return cudaSuccess;
   }
-  prism::shim::CountQuery(__builtin_return_address(0));
-  const auto record = prism::shim::EventRecord(RecordKind::kQueryEvent, event, nullptr);
-  return prism::shim::Request(record).status == 0 ? cudaSuccess : Return(cudaErrorNotReady);
+  return prism::shim::Query(event, prism::shim::AskerOf(__builtin_return_address(0)));
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
@@ -170,6 +199,8 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     record.kind = RecordKind::kSync;
     record.sync.kind = prism::channel::SyncKind::kEvent;
     record.sync.event = prism::shim::Object(event)->id;
+    prism::shim::NoteHostWait(
+        prism::shim::Object(event)->recorded_after.load(std::memory_order_relaxed));
     prism::shim::Request(record);
   }
   return cudaSuccess;

@@ -29,6 +29,7 @@ struct EventObject {
   unsigned int flags;
   std::atomic<bool> recorded;
   std::atomic<unsigned long long> capture;  // in which it was last recorded; 0: none
+  std::atomic<uint64_t> recorded_after = 0;  // op issued last (launch_queue.h)
 };
 
 // A dense id for an event that a graph records (graph.cc).

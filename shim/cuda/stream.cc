@@ -8,6 +8,7 @@
 
 #include "shim/cuda/capture.h"
 #include "shim/cuda/device_memory.h"
+#include "shim/cuda/launch_queue.h"
 #include "shim/cuda/runtime_state.h"
 #include "shim/session.h"
 
@@ -54,6 +55,7 @@ Reply Synchronize(SyncKind kind, uint16_t stream) {
   record.kind = RecordKind::kSync;
   record.stream = stream;
   record.sync.kind = kind;
+  NoteHostWait(LastIssuedOp());
   return Request(record);
 }
 

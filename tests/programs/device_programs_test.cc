@@ -168,6 +168,15 @@ TEST(DevicePrograms, expandable_segments_take_pages) {
   EXPECT_EQ(run.Said("oom"), "CUDA out of memory. Tried to allocate 90.00 GiB");
 }
 
+// The allocator asks for events; three blocks and the small segment are as many as are pending.
+TEST(DevicePrograms, blocks_that_another_stream_uses_are_not_free_at_once) {
+  const ProgramRun run = RunProgram("used_by_streams");
+  EXPECT_EQ(run.Said("pending"), "62");
+  EXPECT_EQ(run.Said("waited"), "62");
+  EXPECT_EQ(run.Said("launched"), "62");
+  EXPECT_EQ(run.Said("more"), "122");
+}
+
 TEST(DevicePrograms, layers_and_factorisations_reach_their_libraries) {
   const ProgramRun run = RunProgram("layers");
   EXPECT_EQ(run.Said("normalised"), "8 16 10 10");
