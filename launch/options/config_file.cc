@@ -172,6 +172,12 @@ std::string FileText(const std::string& name_or_file) {
   return Quoted(std::filesystem::absolute(name_or_file, ignored).lexically_normal().string());
 }
 
+// Sizes that follow from the others where they are not given. As values they would be given
+// themselves, and contradict other numbers of GPUs.
+bool IsDerived(const std::string& name, const graph::JobSpec& job) {
+  return name == "dp" || name == "global_batch_size" || (name == "ep" && job.model.moe.experts > 0);
+}
+
 // For a user's program only what was given, as given: the rest is found when it runs, and may
 // differ from what was asked for.
 std::string LayoutText(const Options& options, const graph::JobSpec& job) {
@@ -183,7 +189,8 @@ std::string LayoutText(const Options& options, const graph::JobSpec& job) {
       {"cp", std::to_string(sizes.cp)},
       {"ep", std::to_string(sizes.ep)},
       {"vpp", std::to_string(sizes.vpp)},
-      {"sequence_parallel", job.sequence_parallel ? "\"on\"" : "\"off\""},
+      // As the job has it where tp is above 1; with tp 1 it has no effect.
+      {"sequence_parallel", options.sequence_parallel.value_or(true) ? "\"on\"" : "\"off\""},
       {"micro_batch_size", std::to_string(job.micro_batch_size)},
       {"global_batch_size", std::to_string(job.global_batch_size)},
       {"seq_len", std::to_string(job.seq_len)},
@@ -192,10 +199,13 @@ std::string LayoutText(const Options& options, const graph::JobSpec& job) {
   std::string text;
   for (const auto& [name, value] : entries) {
     const auto given = options.given.find(name);
-    if (!job.user_program) {
-      text += fmt::format("{} = {}\n", name, value);
-    } else if (given != options.given.end()) {
+    const bool is_given = given != options.given.end();
+    if (job.user_program && is_given) {
       text += fmt::format("{} = {}\n", name, GivenText(given->second.back()));
+    } else if (!job.user_program && !is_given && IsDerived(name, job)) {
+      text += fmt::format("# {} = {}, from the other sizes\n", name, value);
+    } else if (!job.user_program) {
+      text += fmt::format("{} = {}\n", name, value);
     }
   }
   return text;

@@ -170,7 +170,8 @@ Status NamingVariables(const Options& options, const Status& status);
 // The whole text of --help.
 std::string HelpText();
 
-// A config file that reproduces the run.
+// A config file that reproduces the run, also with another --target-gpus: sizes that were derived
+// from others are comments.
 std::string ConfigText(const Options& options, const graph::JobSpec& job);
 
 // The known name nearest to `name`, or "" when none is near: for "did you mean".

@@ -244,6 +244,8 @@ TEST(Options, printed_config_gives_the_same_options_again) {
   EXPECT_EQ(again->options.target_gpus, 32);
   EXPECT_EQ(again->options.stall_timeout_s, 5);
   EXPECT_EQ(again->options.tp, 4);
+  EXPECT_EQ(again->options.dp, std::nullopt);
+  EXPECT_EQ(again->options.global_batch_size, std::nullopt);
   EXPECT_EQ(again->options.on_mismatch, OnMismatch::kAdopt);
   EXPECT_EQ(again->options.host_framework, "python");
   EXPECT_EQ(again->options.memory_snapshot, "all");
@@ -252,6 +254,17 @@ TEST(Options, printed_config_gives_the_same_options_again) {
   EXPECT_EQ(again->options.device, Device::kCuda);
   EXPECT_EQ(again->options.device_scale, 1.25);
   EXPECT_EQ(ConfigText(again->options, job), text);
+}
+
+TEST(Options, printed_config_keeps_sizes_that_were_given) {
+  const Result<CommandLine> line = ParseCommandLine({"--dp", "8", "--global-batch-size", "64"});
+  ASSERT_TRUE(line.ok());
+  graph::JobSpec job;
+  job.parallel.dp = 8;
+  job.global_batch_size = 64;
+  const std::string text = ConfigText(line->options, job);
+  EXPECT_THAT(text, HasSubstr("\ndp = 8\n"));
+  EXPECT_THAT(text, HasSubstr("\nglobal_batch_size = 64\n"));
 }
 
 // A program may have a different layout from the one that was asked for.
