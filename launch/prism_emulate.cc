@@ -215,7 +215,7 @@ int Run(const std::vector<std::string>& arguments) {
   }
   Result<RunContext> context = PlanRun(line->options);
   if (!context.ok()) {
-    return Fail(kProgram, NamingVariables(line->options, context.status()), line->options.color);
+    return Fail(kProgram, NamingOrigins(line->options, context.status()), line->options.color);
   }
   if (MpiSession::LaunchedRank() == 0) {
     for (const std::string& variable : line->unknown_variables) {

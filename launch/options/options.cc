@@ -302,6 +302,15 @@ bool Mentions(std::string_view message, std::string_view flag) {
   return false;
 }
 
+// Whether the message names the option by its value, as one of a layout: "of tp 8 × pp 16".
+bool MentionsValue(std::string_view message, std::string_view flag, std::string_view value) {
+  const std::string words = fmt::format(" {} {}", flag, value);
+  const size_t at = message.find(words);
+  const size_t end = at + words.size();
+  return at != message.npos &&
+         (end == message.size() || message.find_first_of("0123456789", end) != end);
+}
+
 constexpr int64_t kMaxLength = 1LL << 30;  // sequences, tokens: far above any job
 
 void ReadJobOptions(TypedReader& reader, Options* options) {
@@ -378,7 +387,7 @@ Result<Options> TypedOptions(const RawValues& values) {
   return options;
 }
 
-// A refusal that does not name its option, for NamingVariables, names the variable that gave it.
+// A refusal that does not name its option, for NamingOrigins, names the variable that gave it.
 Status AtVariable(const Options& options, std::string_view key, const Status& status) {
   const auto variable = options.variables.find(std::string(key));
   std::string flag(key);
@@ -427,12 +436,25 @@ Status AtOrigin(const Options& options,
              : BadFile(fmt::format("{}: {}: {}", file, fmt::join(named, ", "), status.message()));
 }
 
-Status NamingVariables(const Options& options, const Status& status) {
-  std::string message = status.message();
+Status NamingOrigins(const Options& options, const Status& status) {
+  const std::string& refusal = status.message();
+  std::string message = refusal;
   for (const OptionSpec& spec : OptionTable()) {
-    const auto variable = options.variables.find(ConfigKey(spec));
-    if (variable != options.variables.end() && Mentions(message, spec.flag)) {
+    const std::string key = ConfigKey(spec);
+    const auto given = options.given.find(key);
+    if (given == options.given.end() ||
+        (!Mentions(refusal, spec.flag) &&
+         !MentionsValue(refusal, spec.flag, given->second.back()))) {
+      continue;
+    }
+    if (const auto variable = options.variables.find(key); variable != options.variables.end()) {
       message += fmt::format("; --{} is set by {}", spec.flag, variable->second);
+    }
+    // AtOrigin begins with the file where nothing else is at fault.
+    const auto file = options.files.find(key);
+    if (file != options.files.end() && !refusal.starts_with(file->second)) {
+      message +=
+          fmt::format("; {} = {} is set in {}", key, fmt::join(given->second, ", "), file->second);
     }
   }
   return {status.code(), message};

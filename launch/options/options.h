@@ -159,13 +159,14 @@ Result<Options> ReadRunOptions(const std::string& config_file);
 
 // A refusal of what the options with these keys ask for together. If only a config file gave them
 // it is a fault of that file: kBadFile, naming file and keys. What one variable of the environment
-// asks for is refused by its name, unless the refusal names the option (NamingVariables).
+// asks for is refused by its name, unless the refusal names the option (NamingOrigins).
 Status AtOrigin(const Options& options,
                 const std::vector<std::string_view>& keys,
                 const Status& status);
 
-// The same refusal, which names an option, with the variable of the environment that set it.
-Status NamingVariables(const Options& options, const Status& status);
+// The same refusal, which names options, with the variables of the environment and the config file
+// that set them.
+Status NamingOrigins(const Options& options, const Status& status);
 
 // The whole text of --help.
 std::string HelpText();

@@ -109,16 +109,30 @@ TEST(Options, variables_of_the_environment_are_named_in_refusals) {
   unsetenv("PRISM_WHATEVER");
   ASSERT_TRUE(line.ok());
   EXPECT_THAT(line->unknown_variables, ::testing::Contains("PRISM_WHATEVER"));
-  EXPECT_EQ(NamingVariables(line->options, InvalidArgument("--tp 7 is odd")).message(),
+  EXPECT_EQ(NamingOrigins(line->options, InvalidArgument("--tp 7 is odd")).message(),
             "--tp 7 is odd; --tp is set by PRISM_TP");
-  for (const char* other : {"--pp 2 is odd", "--tpp is odd"}) {
-    EXPECT_EQ(NamingVariables(line->options, InvalidArgument(other)).message(), other);
+  EXPECT_EQ(NamingOrigins(line->options, InvalidArgument("9 is no multiple of tp 7")).message(),
+            "9 is no multiple of tp 7; --tp is set by PRISM_TP");
+  for (const char* other : {"--pp 2 is odd", "--tpp is odd", "tp 77 is odd", "a tp 71 is odd"}) {
+    EXPECT_EQ(NamingOrigins(line->options, InvalidArgument(other)).message(), other);
   }
   EXPECT_EQ(AtOrigin(line->options, {"tp"}, InvalidArgument("7 is odd")).message(),
             "PRISM_TP: 7 is odd");
   EXPECT_EQ(AtOrigin(line->options, {"tp"}, InvalidArgument("--tp 7 is odd")).message(),
             "--tp 7 is odd");
   EXPECT_EQ(AtOrigin(line->options, {"pp"}, InvalidArgument("2 is odd")).message(), "2 is odd");
+}
+
+TEST(Options, config_file_is_named_where_it_contradicts_the_command_line) {
+  const std::string config = WriteConfig("dp = 64\n");
+  const Result<CommandLine> line = ParseCommandLine({"--target-gpus", "8", "--config", config});
+  ASSERT_TRUE(line.ok()) << line.status().message();
+  const Status odd = InvalidArgument("--dp 64 is not --target-gpus 8");
+  EXPECT_EQ(
+      NamingOrigins(line->options, AtOrigin(line->options, {"target_gpus", "dp"}, odd)).message(),
+      odd.message() + "; dp = 64 is set in " + config);
+  const Status alone = AtOrigin(line->options, {"dp"}, odd);
+  EXPECT_EQ(NamingOrigins(line->options, alone).message(), alone.message());
 }
 
 TEST(Options, unknown_option_names_the_nearest_one) {
