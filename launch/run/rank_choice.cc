@@ -28,6 +28,33 @@ std::string FlagOf(std::string key) {
   return "--" + key;
 }
 
+struct SandboxUse {
+  const char* key;
+  bool is_asked = false;
+  const char* lacks;
+};
+
+// What only sandbox ranks give would be missing without a word.
+Status CheckSandboxUse(const Options& options) {
+  const auto lists = [](const std::string& list) { return !list.empty() && list != "none"; };
+  const SandboxUse uses[] = {
+      {"max_error", options.max_error_pct.has_value(),
+       "nothing can differ from the graph; leave one out"},
+      {"log_ranks", lists(options.log_ranks), "there is no output to show; leave one out"},
+      {"memory_snapshot", lists(options.memory_snapshot), "no memory has a history; leave one out"},
+      {"perfetto", options.perfetto && !lists(options.trace_ranks),
+       "the trace is empty; name ranks in --trace-ranks, or leave one out"}};
+  for (const auto& [key, is_asked, lacks] : uses) {
+    if (is_asked && options.sandbox_ranks == "none") {
+      return AtOrigin(options, {key, "sandbox_ranks"},
+                      InvalidArgument(fmt::format("{} and --sandbox-ranks none exclude each other: "
+                                                  "without a sandbox rank {}",
+                                                  FlagOf(key), lacks)));
+    }
+  }
+  return OkStatus();
+}
+
 Status RefuseTerminalFor(const Options& options, size_t count) {
   return AtOrigin(options, {"interactive", "sandbox_ranks"},
                   InvalidArgument(fmt::format("--interactive needs exactly one sandbox rank, not "
@@ -109,8 +136,12 @@ Status ResolveShownRanks(RunContext* context) {
 
 }  // namespace
 
+Status CheckRankOptions(const Options& options) {
+  PRISM_RETURN_IF_ERROR(CheckSandboxUse(options));
+  return CheckTracing(options);
+}
+
 Status ChooseRanks(RunContext* context) {
-  PRISM_RETURN_IF_ERROR(CheckTracing(context->options));
   PRISM_ASSIGN_OR_RETURN(context->sandbox_ranks,
                          ListedRanks(*context, "sandbox_ranks", context->options.sandbox_ranks));
   const size_t count = context->sandbox_ranks.size();
@@ -122,7 +153,6 @@ Status ChooseRanks(RunContext* context) {
 
 Status ChooseNumberedRanks(RunContext* context) {
   const Options& options = context->options;
-  PRISM_RETURN_IF_ERROR(CheckTracing(options));
   PRISM_ASSIGN_OR_RETURN(context->sandbox_ranks,
                          ListedNumbers(*context, "sandbox_ranks", options.sandbox_ranks));
   const size_t count = context->sandbox_ranks.size();

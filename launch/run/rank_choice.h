@@ -6,6 +6,10 @@
 
 namespace prism::launch {
 
+// Refuses options about ranks that have no effect together: outputs of sandbox ranks without one, a
+// list of traced ranks without a trace.
+Status CheckRankOptions(const Options& options);
+
 // Fills sandbox_ranks, log_ranks and traced_ranks from options, job and plan. kInvalidArgument for
 // a list that names none of the job's ranks, stages or roles. Sandbox ranks that the user named are
 // shown live; the default ones only write their logs.

@@ -252,12 +252,7 @@ Result<RunContext> PlanRun(Options options) {
   context.logger =
       ColoredLogger(options.quiet ? LogLevel::kError : options.log_level, options.color);
   context.options = std::move(options);
-  if (context.options.max_error_pct && context.options.sandbox_ranks == "none") {
-    return AtOrigin(
-        context.options, {"max_error", "sandbox_ranks"},
-        InvalidArgument("--max-error and --sandbox-ranks none exclude each other: without a "
-                        "sandbox rank nothing can differ from the graph; leave one out"));
-  }
+  PRISM_RETURN_IF_ERROR(CheckRankOptions(context.options));
   WarnOfNcclSettings(environ, &context.warnings);
   PRISM_RETURN_IF_ERROR(ChooseDevice(&context));
   PRISM_RETURN_IF_ERROR(FindProgram(&context.options.program));
