@@ -106,10 +106,6 @@ Status FillRest(const Options& options, const ModelPreset& preset, graph::JobSpe
   job->sequence_parallel = options.sequence_parallel.value_or(true) && job->parallel.tp > 1;
   job->recompute = options.recompute.value_or(preset.layout.recompute);
   job->seed = options.seed;
-  if (job->parallel.vpp > 1 && job->parallel.pp == 1) {
-    return InvalidArgument(fmt::format(
-        "--vpp {} needs a pipeline; use --pp 2 or more, or leave --vpp out", job->parallel.vpp));
-  }
   if (preset.model.moe.experts > 0) {
     PRISM_RETURN_IF_ERROR(CheckExperts(options, *job));
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -76,6 +77,10 @@ Status CheckTp(const graph::ModelSpec& model, int32_t tp, int32_t gpus_per_node)
 }
 
 Status CheckPp(const graph::ModelSpec& model, int32_t pp, int32_t vpp) {
+  if (vpp > 1 && pp == 1) {
+    return InvalidArgument(
+        fmt::format("--vpp {} needs a pipeline; use --pp 2 or more, or leave --vpp out", vpp));
+  }
   if (graph::LayersDivide(model.layers, int64_t{pp} * vpp)) {
     return OkStatus();
   }
@@ -83,6 +88,32 @@ Status CheckPp(const graph::ModelSpec& model, int32_t pp, int32_t vpp) {
       fmt::format("--pp {} × --vpp {} divides neither the {} layers of {} nor that number plus "
                   "two; use a product among {}",
                   pp, vpp, model.layers, model.name, DivisorsText(model.layers, model.layers)));
+}
+
+bool AnyPpAllows(const graph::ModelSpec& model, int32_t vpp) {
+  for (int32_t pp = 1; pp <= model.layers; ++pp) {
+    if (CheckPp(model, pp, vpp).ok()) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// For a layout whose pp is open.
+Status CheckVpp(const graph::ModelSpec& model, int32_t vpp) {
+  if (AnyPpAllows(model, vpp)) {
+    return OkStatus();
+  }
+  std::vector<int32_t> allowed;
+  for (int32_t other = 1; other <= model.layers; ++other) {
+    if (AnyPpAllows(model, other)) {
+      allowed.push_back(other);
+    }
+  }
+  return InvalidArgument(
+      fmt::format("--vpp {} × no --pp divides the {} layers of {} or that number plus two; use one "
+                  "of {}",
+                  vpp, model.layers, model.name, fmt::join(allowed, ", ")));
 }
 
 // The attention heads of a tp rank are exchanged for parts of the sequence.
@@ -185,6 +216,8 @@ class LayoutChooser {
     }
     if (options_.pp) {
       PRISM_RETURN_IF_ERROR(CheckPp(preset_.model, *options_.pp, vpp()));
+    } else if (options_.vpp) {
+      PRISM_RETURN_IF_ERROR(CheckVpp(preset_.model, *options_.vpp));
     }
     // What no tp allows is reported before searching for a layout.
     PRISM_RETURN_IF_ERROR(CheckCp(preset_.model, seq_len(), {options_.tp.value_or(1), 1, cp(), 1}));
@@ -264,6 +297,13 @@ class LayoutChooser {
                         cluster_.gpu.name)};
       }
     }
+    if (IsOnlyVppInTheWay()) {
+      return InvalidArgument(fmt::format(
+          "no layout of {}{} divides {} ({} layers) and fits into {:.0f} % of {}'s memory; use "
+          "another --vpp, or leave it out",
+          FormatCounted(options_.target_gpus, "GPU"), GivenDegrees(), preset_.model.name,
+          preset_.model.layers, 100 * kMemoryShare, cluster_.gpu.name));
+    }
     if (candidates.empty()) {
       return InvalidArgument(fmt::format(
           "no layout of {} divides {} ({} layers, {} heads){}; use another --target-gpus",
@@ -277,12 +317,20 @@ class LayoutChooser {
                     100 * kMemoryShare, cluster_.gpu.name));
   }
 
+  // Whether a layout is found without interleaving.
+  [[nodiscard]] bool IsOnlyVppInTheWay() const {
+    Options others = options_;
+    others.vpp = 1;
+    return vpp() > 1 && LayoutChooser(others, preset_, cluster_).ChooseSmallest().ok();
+  }
+
   // " with --tp 3 --dp 4": the given degrees that leave no choice.
   [[nodiscard]] std::string GivenDegrees() const {
     std::string given;
+    const std::optional<int32_t> chunks = vpp() > 1 ? options_.vpp : std::nullopt;
     for (const auto& [flag, degree] :
          {std::pair("tp", options_.tp), std::pair("pp", options_.pp), std::pair("dp", options_.dp),
-          std::pair("cp", options_.cp), std::pair("ep", options_.ep)}) {
+          std::pair("cp", options_.cp), std::pair("ep", options_.ep), std::pair("vpp", chunks)}) {
       given += degree ? fmt::format(" --{} {}", flag, *degree) : "";
     }
     return given.empty() ? given : " with" + given;

@@ -9,6 +9,7 @@
 namespace prism::launch {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 Result<ResolvedJob> Resolve(const std::vector<std::string>& arguments) {
@@ -76,6 +77,22 @@ TEST(JobResolution, what_does_not_divide_says_what_and_what_instead) {
               HasSubstr("not a multiple of tp 8 × pp 16"));
   EXPECT_THAT(Refusal({"--dp", "3"}), HasSubstr("--dp 3"));
   EXPECT_THAT(Refusal({"--global-batch-size", "100"}), HasSubstr("use 64 or 128"));
+}
+
+TEST(JobResolution, interleaving_that_allows_no_layout_is_named) {
+  EXPECT_EQ(Refusal({"--model", "gpt3-1.3b", "--target-gpus", "8", "--vpp", "5"}),
+            "--vpp 5 × no --pp divides the 24 layers of gpt3-1.3b or that number plus two; use one "
+            "of 1, 2, 3, 4, 6, 8, 12");
+  EXPECT_EQ(Refusal({"--vpp", "2", "--pp", "1"}),
+            "--vpp 2 needs a pipeline; use --pp 2 or more, or leave --vpp out");
+  // It leaves pp 2 or 7; 64 GPUs allow 2, with too little memory.
+  EXPECT_THAT(Refusal({"--target-gpus", "64", "--vpp", "7"}),
+              AllOf(HasSubstr("no layout of 64 GPUs with --vpp 7 divides"),
+                    HasSubstr("use another --vpp, or leave it out")));
+  const Result<ResolvedJob> pipeline =
+      Resolve({"--model", "gpt3-1.3b", "--target-gpus", "8", "--vpp", "2"});
+  ASSERT_TRUE(pipeline.ok()) << pipeline.status().message();
+  EXPECT_EQ(pipeline->job.parallel.pp, 2);
 }
 
 TEST(JobResolution, models_that_the_built_in_program_is_not_are_refused) {
