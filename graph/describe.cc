@@ -339,7 +339,7 @@ std::string LayoutText(const ParallelSizes& sizes) {
 }
 
 bool KnowsChunks(const JobSpec& job) {
-  return !job.user_program || job.seq_len > 0 || job.parallel.vpp > 1;
+  return !job.user_program;
 }
 
 std::string LayoutText(const JobSpec& job) {

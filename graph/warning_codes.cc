@@ -100,6 +100,9 @@ constexpr WarningCode kCodes[] = {
     {"optimizer_on_cpu",
      "the program stepped an optimizer on the CPU, which takes no time here; --host-time "
      "measured:FACTOR counts it"},
+    {"options_without_effect",
+     "sizes of the built-in program were given beside a program of the user's, which does what its "
+     "own options say"},
     {"order_of_weights_fixed",
      "a zero-bubble schedule of torch.distributed.pipelining computed gradients of weights in the "
      "order of the stage's parameters, where torch takes any, another in each iteration; an "

@@ -193,13 +193,11 @@ Result<ResolvedJob> ResolveProgramJob(const Options& options, const graph::Clust
   job.user_program = true;
   job.parallel.tp = layout.tp;
   job.parallel.pp = layout.pp;
-  job.parallel.vpp = options.vpp.value_or(1);
   job.parallel.dp = options.target_gpus / (layout.tp * layout.pp);
   PRISM_RETURN_IF_ERROR(CheckDp(options, job.parallel));
   job.name = ProgramName(options.program);
-  job.sequence_parallel = options.sequence_parallel.value_or(false);
-  job.recompute = options.recompute.value_or(graph::Recompute::kNone);
-  job.zero_stage = options.zero.value_or(0);
+  job.sequence_parallel = false;
+  job.zero_stage = 0;
   job.seq_len = options.seq_len.value_or(0);
   job.seed = options.seed;
   ModelPreset unknown;
@@ -209,12 +207,27 @@ Result<ResolvedJob> ResolveProgramJob(const Options& options, const graph::Clust
   return resolved;
 }
 
+std::vector<std::string> OptionsWithoutEffect(const Options& options) {
+  std::vector<std::string> flags;
+  const auto add = [&](const char* flag, bool is_given) {
+    if (is_given) {
+      flags.emplace_back(flag);
+    }
+  };
+  add("--vpp", options.vpp.has_value());
+  add("--sequence-parallel", options.sequence_parallel.has_value());
+  add("--recompute", options.recompute.has_value());
+  add("--zero", options.zero.has_value());
+  const bool has_length = options.seq_len.has_value();
+  add("--micro-batch-size without --seq-len", options.micro_batch_size && !has_length);
+  add("--global-batch-size without --seq-len", options.global_batch_size && !has_length);
+  return flags;
+}
+
 void SetProgramLayout(const Options& options,
                       const graph::ParallelSizes& sizes,
                       graph::JobSpec* job) {
-  const int32_t vpp = job->parallel.vpp;
   job->parallel = sizes;
-  job->parallel.vpp = vpp;
   if (!options.global_batch_size) {
     job->global_batch_size = job->micro_batch_size * job->parallel.dp;
   }

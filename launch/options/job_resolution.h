@@ -31,6 +31,10 @@ Result<ResolvedJob> ResolveJob(const Options& options,
 // program trains is not known.
 Result<ResolvedJob> ResolveProgramJob(const Options& options, const graph::ClusterSpec& cluster);
 
+// The given options that change nothing of a user's program: what it does, it does by its own
+// options, and a batch without a length of sequences gives no tokens a second.
+std::vector<std::string> OptionsWithoutEffect(const Options& options);
+
 // Sets the layout that a program turned out to have. A global batch that was not given is derived
 // from dp.
 void SetProgramLayout(const Options& options,

@@ -18,6 +18,7 @@
 #include "launch/options/perturbation.h"
 #include "launch/options/presets.h"
 #include "launch/process/color.h"
+#include "launch/process/mpi_session.h"
 #include "launch/run/nccl_settings.h"
 #include "launch/run/rank_choice.h"
 
@@ -128,6 +129,27 @@ std::vector<std::string> AssumedBatch(const Options& options,
       job.global_batch_size, usual, job.micro_batch_size, job.parallel.dp, job.parallel.pp)};
 }
 
+// Every process makes the plan; one says it.
+void AddWarning(graph::Warning warning, RunContext* context) {
+  if (MpiSession::LaunchedRank() == 0) {
+    context->logger.Warning("{}", warning.example);
+  }
+  context->warnings.push_back(std::move(warning));
+}
+
+void WarnOfProgramOptions(RunContext* context) {
+  const std::vector<std::string> flags = OptionsWithoutEffect(context->options);
+  if (flags.empty()) {
+    return;
+  }
+  AddWarning(
+      {"options_without_effect", static_cast<int64_t>(flags.size()),
+       fmt::format("options of no effect on the program, which does what its own options say: {}; "
+                   "leave them out",
+                   fmt::join(flags, ", "))},
+      context);
+}
+
 Status ResolveFromPresets(RunContext* context) {
   const Options& options = context->options;
   PRISM_RETURN_IF_ERROR(UseCluster(context));
@@ -143,6 +165,9 @@ Status ResolveFromPresets(RunContext* context) {
     resolved = ResolveProgramJob(options, context->cluster);
   }
   PRISM_RETURN_IF_ERROR(AtOrigin(options, LayoutKeys(), resolved.status()));
+  if (!options.program.empty()) {
+    WarnOfProgramOptions(context);
+  }
   context->job = std::move(resolved->job);
   context->layout_origin = std::move(resolved->layout_origin);
   for (std::string& line : AssumedSharding(context->job)) {
@@ -238,10 +263,9 @@ Status ChooseDevice(RunContext* context) {
     return gpu.status();
   }
   options.device = Device::kVirtual;
-  constexpr const char* kConsequence =
-      "--device auto: this machine has no GPU; sandbox ranks run on the virtual device";
-  context->warnings.push_back({"device_fallback", 1, kConsequence});
-  context->logger.Warning("{}", kConsequence);
+  AddWarning({"device_fallback", 1,
+              "--device auto: this machine has no GPU; sandbox ranks run on the virtual device"},
+             context);
   return OkStatus();
 }
 

@@ -211,8 +211,7 @@ std::string PlanText(const RunContext& context) {
   const graph::ParallelSizes& sizes = job.parallel;
   std::string text = fmt::format("{} on {} × {} ({})\n", job.name, FormatCount(sizes.world_size()),
                                  context.cluster.gpu.name, context.cluster.name);
-  text +=
-      fmt::format("  layout         {} ({})\n", graph::LayoutText(sizes), context.layout_origin);
+  text += fmt::format("  layout         {} ({})\n", graph::LayoutText(job), context.layout_origin);
   if (job.seq_len > 0) {  // else nothing is known about the user's program
     text += fmt::format("  batch          {} of {} tokens, micro-batch {}, {} a rank\n",
                         FormatCounted(job.global_batch_size, "sequence"), FormatCount(job.seq_len),
@@ -254,7 +253,7 @@ std::string PlanJson(const RunContext& context) {
       json.NullField(key);
     }
   } else {
-    json.Field("layout", graph::LayoutText(sizes));
+    json.Field("layout", graph::LayoutText(context.job));
     json.Field("layout_origin", context.layout_origin);
     json.Field("roles", context.plan.roles.size());
     WriteRanks("record",

@@ -10,7 +10,9 @@ namespace prism::launch {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 Result<ResolvedJob> Resolve(const std::vector<std::string>& arguments) {
   PRISM_ASSIGN_OR_RETURN(const CommandLine line, ParseCommandLine(arguments));
@@ -177,6 +179,28 @@ TEST(JobResolution, a_program_is_named_by_its_script) {
   EXPECT_EQ(name({"python", "--check-hash-based-pycs", "never", "--", "train.py"}), "train");
   EXPECT_EQ(name({"python", "-c", "import train"}), "python");
   EXPECT_EQ(name({"env", "-u", "A", "--chdir=x", "B=1", "python3.12", "train.py"}), "train");
+}
+
+TEST(JobResolution, options_that_change_nothing_of_a_program_are_named) {
+  const auto without_effect = [](const std::vector<std::string>& arguments) {
+    return OptionsWithoutEffect(ParseCommandLine(arguments)->options);
+  };
+  EXPECT_THAT(without_effect({"--tp", "2", "--seq-len", "64", "--global-batch-size", "8"}),
+              IsEmpty());
+  EXPECT_THAT(without_effect({"--vpp", "3", "--zero", "2", "--micro-batch-size", "1"}),
+              ElementsAre("--vpp", "--zero", "--micro-batch-size without --seq-len"));
+  Options options;
+  options.target_gpus = 8;
+  options.program = {"python"};
+  graph::ClusterSpec cluster;
+  cluster.gpus_per_node = 8;
+  const graph::JobSpec plain = ResolveProgramJob(options, cluster)->job;
+  options.vpp = 3;
+  options.pp = 1;
+  options.zero = 3;
+  options.recompute = graph::Recompute::kFull;
+  options.sequence_parallel = true;
+  EXPECT_EQ(ResolveProgramJob(options, cluster)->job, plain);
 }
 
 // What is not understood is reported: a launcher after it would start its own ranks.
