@@ -1,5 +1,5 @@
-// prism replay: the timeline of a graph, computed again. Without --perturb it gives the numbers of
-// the run that wrote the graph.
+// prism replay: the timeline of a graph, computed again. With a run's own perturbations, network
+// and iterations it gives the numbers of that run.
 #include <string>
 #include <string_view>
 #include <utility>
@@ -199,8 +199,10 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
 Verb ReplayVerb() {
   static const std::string notes =
       std::string(
-          "Without --perturb the numbers are those of the run that wrote the graph, and\n"
-          "--format json prints its summary.json byte for byte.\n"
+          "If the run that wrote the graph had no perturbations, the analytic network and as\n"
+          "many iterations as --iterations, the numbers are that run's, and --format json\n"
+          "prints its summary.json byte for byte but for warnings that are not in the graph.\n"
+          "prism report FOLDER replays any run as it was.\n"
           "\n") +
       kEditFileHelp;
   Verb verb;
