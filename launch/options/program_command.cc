@@ -140,7 +140,25 @@ bool TakesEnvironmentAway(const std::string& word) {
           word.find_first_of("uCS") == word.npos);
 }
 
+// Whether env starts the program in another folder.
+bool ChangesFolder(const std::vector<std::string>& program, size_t first_word) {
+  return std::any_of(
+      program.begin(), program.begin() + static_cast<ptrdiff_t>(first_word),
+      [](const std::string& word) {
+        return word.starts_with("--chdir") ||
+               (word.starts_with("-") && !word.starts_with("--") && word.find('C') != word.npos);
+      });
+}
+
 }  // namespace
+
+std::string ProgramScript(const std::vector<std::string>& program) {
+  const size_t first = FirstWord(program).word;
+  const OptionsEnd name = NameWord(program);
+  const bool is_script = name.word > first && name.word < program.size() && name.last == 0 &&
+                         !name.unknown && program[name.word].ends_with(".py");
+  return is_script && !ChangesFolder(program, first) ? program[name.word] : "";
+}
 
 std::string ProgramName(const std::vector<std::string>& program) {
   const OptionsEnd name = NameWord(program);

@@ -1,5 +1,5 @@
-// What can be read from the command line of a user's program: its name, and whether it starts ranks
-// itself.
+// What can be read from the command line of a user's program: its name and script, and whether it
+// starts ranks itself.
 #pragma once
 
 #include <string>
@@ -12,6 +12,10 @@ namespace prism::launch {
 // For "env NAME=VALUE python -u folder/train.py --steps 3" it is "train", for "python -m
 // package.train" the module. `program` must not be empty.
 std::string ProgramName(const std::vector<std::string>& program);
+
+// The file that a Python interpreter is to run: "folder/train.py" in the example. "" for a module,
+// for code in the command line, for a file of another kind, and where env changes the folder first.
+std::string ProgramScript(const std::vector<std::string>& program);
 
 // kInvalidArgument for torchrun and similar launchers, which start all ranks of a node (Prism
 // starts each rank itself); for an env that removes what a rank is given; and for options of env or

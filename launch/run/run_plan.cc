@@ -17,6 +17,7 @@
 #include "launch/options/job_resolution.h"
 #include "launch/options/perturbation.h"
 #include "launch/options/presets.h"
+#include "launch/options/program_command.h"
 #include "launch/process/color.h"
 #include "launch/process/mpi_session.h"
 #include "launch/run/nccl_settings.h"
@@ -195,6 +196,17 @@ std::string WhyNotStarted(const std::string& name) {
              : "not executable; chmod +x it";
 }
 
+// An interpreter is found though what it is to run is not.
+Status CheckScript(const std::vector<std::string>& program) {
+  const std::string script = program.empty() ? "" : ProgramScript(program);
+  std::error_code ignored;
+  if (script.empty() || std::filesystem::exists(script, ignored)) {
+    return OkStatus();
+  }
+  return BadFile(fmt::format("{}: not found; name a script that exists after {}", script,
+                             std::filesystem::path(program.front()).filename().string()));
+}
+
 // The user's program as a path: one without a slash is looked up in PATH, as in a shell.
 Status FindProgram(std::vector<std::string>* program) {
   namespace fs = std::filesystem;
@@ -280,6 +292,7 @@ Result<RunContext> PlanRun(Options options) {
   WarnOfNcclSettings(environ, &context.warnings);
   PRISM_RETURN_IF_ERROR(ChooseDevice(&context));
   PRISM_RETURN_IF_ERROR(FindProgram(&context.options.program));
+  PRISM_RETURN_IF_ERROR(CheckScript(context.options.program));
   context.inputs = context.options.inputs;
   NoteProgram(context.options.program, &context.inputs);
   PRISM_RETURN_IF_ERROR(context.options.graph.empty() ? ResolveFromPresets(&context)

@@ -6,6 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "launch/options/program_command.h"
+
 namespace prism::launch {
 namespace {
 
@@ -179,6 +181,26 @@ TEST(JobResolution, a_program_is_named_by_its_script) {
   EXPECT_EQ(name({"python", "--check-hash-based-pycs", "never", "--", "train.py"}), "train");
   EXPECT_EQ(name({"python", "-c", "import train"}), "python");
   EXPECT_EQ(name({"env", "-u", "A", "--chdir=x", "B=1", "python3.12", "train.py"}), "train");
+}
+
+TEST(JobResolution, script_of_an_interpreter_is_known_unless_its_folder_is_not) {
+  for (const std::vector<std::string>& program : std::vector<std::vector<std::string>>{
+           {"python", "a/train.py", "b.py"},
+           {"/usr/bin/python3.12", "-u", "-W", "ignore", "-Xdev", "a/train.py"},
+           {"env", "-u", "CC", "A=1", "python", "--", "a/train.py"}}) {
+    EXPECT_EQ(ProgramScript(program), "a/train.py");
+  }
+  for (const std::vector<std::string>& program :
+       std::vector<std::vector<std::string>>{{"python"},
+                                             {"python", "-m", "train", "x.py"},
+                                             {"python", "-c", "import train", "x.py"},
+                                             {"python", "--new-option", "x.py"},
+                                             {"python", "folder"},
+                                             {"./train", "x.py"},
+                                             {"env", "-C", "elsewhere", "python", "train.py"},
+                                             {"env", "--chdir=elsewhere", "python", "train.py"}}) {
+    EXPECT_EQ(ProgramScript(program), "") << program.back();
+  }
 }
 
 TEST(JobResolution, options_that_change_nothing_of_a_program_are_named) {
