@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <iterator>
 #include <map>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -82,6 +84,15 @@ Status AddConfigFile(const std::string& path, RawValues* values, InputHashes* re
   return OkStatus();
 }
 
+// A variable has several values of a repeatable option with spaces between them.
+std::vector<std::string> VariableTexts(const std::string& text, bool repeatable) {
+  if (!repeatable) {
+    return {text};
+  }
+  std::istringstream words(text);
+  return {std::istream_iterator<std::string>(words), {}};
+}
+
 // Combines the three sources, highest priority first.
 Result<RawValues> CollectValues(const Parsed& parsed, InputHashes* read) {
   RawValues values;
@@ -92,11 +103,12 @@ Result<RawValues> CollectValues(const Parsed& parsed, InputHashes* read) {
     if (found != parsed.texts.end()) {
       values[key] = {found->second, fmt::format("--{}", spec.flag), ""};
     } else if (const char* text = std::getenv(environment.c_str()); text != nullptr) {
-      if (*text == '\0') {
+      const std::vector<std::string> texts = VariableTexts(text, spec.repeatable);
+      if (texts.empty() || texts.front().empty()) {
         return InvalidArgument(
             fmt::format("{} is empty; give it a value or unset it", environment));
       }
-      values[key] = {{text}, environment, ""};
+      values[key] = {texts, environment, ""};
     }
   }
   if (!parsed.program.empty()) {

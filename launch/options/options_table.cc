@@ -80,7 +80,8 @@ constexpr const char* kHelpExamples =
 constexpr const char* kHelpTail =
     "\n"
     "Every option can also be set in the environment (PRISM_TARGET_GPUS) or in a --config file\n"
-    "(target_gpus). A flag wins over the environment, then come config file, preset and default.\n";
+    "(target_gpus). A flag wins over the environment, then come config file, preset and default.\n"
+    "Several values of one option have spaces between them: PRISM_PERTURB='jitter:0.1 late:3:1'.\n";
 
 std::vector<OptionSpec> JobOptions() {
   using enum OptionGroup;

@@ -72,6 +72,20 @@ TEST(Options, repeatable_options_keep_every_value) {
   EXPECT_EQ(line->options.perturb[1].text, "jitter:0.1");
 }
 
+TEST(Options, variable_has_several_values_of_a_repeatable_option) {
+  const ScopedVariable perturb("PRISM_PERTURB", " straggler:1:2  jitter:0.1 ");
+  const ScopedVariable out("PRISM_OUT", "a folder");
+  const Result<CommandLine> line = ParseCommandLine({});
+  ASSERT_TRUE(line.ok()) << line.status().message();
+  ASSERT_EQ(line->options.perturb.size(), 2U);
+  EXPECT_EQ(line->options.perturb[0].text, "straggler:1:2");
+  EXPECT_EQ(line->options.perturb[1].text, "jitter:0.1");
+  EXPECT_EQ(line->options.out, "a folder");
+  EXPECT_EQ(ParseCommandLine({"--perturb", "late:3:1"})->options.perturb.size(), 1U);
+  const ScopedVariable blank("PRISM_PERTURB", "  ");
+  EXPECT_EQ(Refusal({}).message(), "PRISM_PERTURB is empty; give it a value or unset it");
+}
+
 TEST(Options, option_given_twice_is_refused_unless_it_is_repeatable) {
   EXPECT_EQ(Refusal({"--tp", "8", "--tp=4"}).message(),
             "--tp is given twice, as '8' and '4'; give it once");
