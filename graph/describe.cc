@@ -350,6 +350,10 @@ std::string LayoutText(const JobSpec& job) {
   return text;
 }
 
+std::string UnitText(const Parameter& parameter) {
+  return parameter.unit == "1" ? "" : " " + parameter.unit;
+}
+
 std::string MembersText(std::span<const uint32_t> members) {
   constexpr size_t kShown = 4;
   if (members.empty()) {

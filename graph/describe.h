@@ -72,6 +72,10 @@ bool KnowsChunks(const JobSpec& job);
 // LayoutText of the job's sizes, without vpp if that is not known.
 std::string LayoutText(const JobSpec& job);
 
+// The unit behind a parameter's value: " us"; "" for a count, whose unit "1" would read as one more
+// number.
+std::string UnitText(const Parameter& parameter);
+
 // Ascending members shortened to what a line can hold: "0-7", "0, 8, 16, ... 56"; "none" if there
 // are none.
 std::string MembersText(std::span<const uint32_t> members);

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "graph/describe.h"
 #include "graph/diff/diff.h"
 #include "graph/diff/field_differences.h"
 #include "graph/job/names.h"
@@ -60,10 +61,10 @@ class ClusterComparison {
   void CompareParameters(const ParameterTable& left, const ParameterTable& right) {
     std::map<std::string, std::pair<std::string, std::string>> values;
     for (const Parameter& parameter : left.all()) {
-      values[parameter.key].first = fmt::format("{} {}", parameter.value, parameter.unit);
+      values[parameter.key].first = fmt::format("{}{}", parameter.value, UnitText(parameter));
     }
     for (const Parameter& parameter : right.all()) {
-      values[parameter.key].second = fmt::format("{} {}", parameter.value, parameter.unit);
+      values[parameter.key].second = fmt::format("{}{}", parameter.value, UnitText(parameter));
     }
     for (const auto& [key, sides] : values) {
       field_(key, sides.first, sides.second);

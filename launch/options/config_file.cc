@@ -46,7 +46,11 @@ std::string Where(const std::string& path, const toml::node& node) {
   return fmt::format("{}:{}", path, node.source().begin.line);
 }
 
-Result<std::string> ScalarText(const std::string& where, const toml::node& node) {
+// What a command line would say; true and false as they are where those are no values, so that a
+// refusal shows what the file says.
+Result<std::string> ScalarText(const std::string& where,
+                               const OptionSpec& spec,
+                               const toml::node& node) {
   if (const auto* text = node.as_string()) {
     return text->get();
   }
@@ -57,7 +61,8 @@ Result<std::string> ScalarText(const std::string& where, const toml::node& node)
     return fmt::format("{}", number->get());
   }
   if (const auto* flag = node.as_boolean()) {
-    return std::string(flag->get() ? "on" : "off");
+    const bool is_choice = spec.value_name.find("on|off") != spec.value_name.npos;
+    return std::string(flag->get() ? (is_choice ? "on" : "true") : (is_choice ? "off" : "false"));
   }
   return BadFile(fmt::format("{}: expected a string, a number, true or false", where));
 }
@@ -104,11 +109,11 @@ Status ReadEntry(const std::string& path,
       return BadFile(fmt::format("{}: '{}' takes one value", Where(path, node), key));
     }
     for (const toml::node& item : *list) {
-      PRISM_ASSIGN_OR_RETURN(std::string text, ScalarText(Where(path, item), item));
+      PRISM_ASSIGN_OR_RETURN(std::string text, ScalarText(Where(path, item), *spec, item));
       value.texts.push_back(std::move(text));
     }
   } else {
-    PRISM_ASSIGN_OR_RETURN(std::string text, ScalarText(Where(path, node), node));
+    PRISM_ASSIGN_OR_RETURN(std::string text, ScalarText(Where(path, node), *spec, node));
     value.texts.push_back(std::move(text));
   }
   if (!value.texts.empty()) {

@@ -69,16 +69,13 @@ bool HoldsWorkingFolder(const fs::path& path) {
   return !target.empty() && target == target.root_path();  // empty: a name that is too long
 }
 
-// Whether the file is in the folder, or has its name, and would not exist in the folder's
-// replacement. If the folder is itself an input, it is that of an earlier run.
+// Whether the file is in the folder and would not exist in the folder's replacement. If the folder
+// is itself an input, it is that of an earlier run.
 bool LosesInput(const fs::path& folder, const std::string& input) {
   std::error_code ignored;
   const fs::path inside = fs::weakly_canonical(input, ignored)
                               .lexically_relative(fs::weakly_canonical(folder, ignored));
-  if (inside == ".") {
-    return !fs::is_directory(folder, ignored);
-  }
-  if (inside.empty() || *inside.begin() == "..") {
+  if (inside.empty() || inside == "." || *inside.begin() == "..") {
     return false;
   }
   return !IsOurs(folder) || (inside != "graph.prism" && inside != "config.toml");
@@ -189,6 +186,12 @@ Status OutputFolder::Check(const OutputChoice& given) {
     return InvalidArgument(
         fmt::format("--out {} is a link that leads to itself; name a folder", given.path));
   }
+  if (fs::exists(path, error) && !fs::is_directory(path, error)) {
+    return InvalidArgument(fmt::format(
+        "{} {} is not a folder; {}", choice.by_default ? "the default output folder" : "--out",
+        choice.path,
+        choice.by_default ? "move it away, or use --out" : "name one, or a name that is free"));
+  }
   if (HoldsWorkingFolder(path)) {
     return InvalidArgument(
         fmt::format("--out {} contains the current folder; name another folder", choice.path));
@@ -201,7 +204,7 @@ Status OutputFolder::Check(const OutputChoice& given) {
                                              : " and is not the folder of a run; name another "
                                                "folder (--force would delete everything in it)"));
     }
-    if (choice.by_default && (!fs::is_directory(path, error) || !IsOurs(path))) {
+    if (choice.by_default && !IsOurs(path)) {
       return InvalidArgument(
           fmt::format("the default output folder {} exists but has no run.json of an earlier run; "
                       "move it away, or use --out",

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "graph/describe.h"
 #include "graph/job/stage_layers.h"
 #include "launch/options/presets.h"
 #include "launch/options/variation.h"
@@ -280,8 +281,8 @@ PlanEvaluator::AssumptionLines PlanEvaluator::Assumptions(const Plan& plan) cons
     std::vector<std::string> lines;
     for (const graph::Parameter& parameter : parameters) {
       if (parameter.mark == graph::Mark::kAssumed) {
-        lines.push_back(fmt::format("{} = {:.6g} {}: {}", parameter.key, parameter.value,
-                                    parameter.unit, parameter.source));
+        lines.push_back(fmt::format("{} = {:.6g}{}: {}", parameter.key, parameter.value,
+                                    graph::UnitText(parameter), parameter.source));
       }
     }
     return lines;

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/units.h"
+#include "graph/describe.h"
 #include "replayer/cost/attention.h"
 #include "replayer/memory/worst_rank.h"
 #include "replayer/network/topology.h"
@@ -171,8 +172,8 @@ void FillAssumptions(const graph::Graph& graph, Summary* summary) {
   }
   for (const graph::Parameter& parameter : graph.cluster.parameters.all()) {
     if (parameter.mark == graph::Mark::kAssumed) {
-      summary->assumptions.push_back(fmt::format("{} = {} {} ({})", parameter.key, parameter.value,
-                                                 parameter.unit, parameter.source));
+      summary->assumptions.push_back(fmt::format("{} = {}{} ({})", parameter.key, parameter.value,
+                                                 graph::UnitText(parameter), parameter.source));
     }
   }
 }

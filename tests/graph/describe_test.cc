@@ -34,5 +34,10 @@ TEST(Describe, members_are_shortened_to_what_a_line_holds) {
   EXPECT_EQ(MembersText(std::vector<uint32_t>{0, 8, 16, 24, 32}), "0, 8, 16, ... 32");
 }
 
+TEST(Describe, counts_have_no_unit) {
+  EXPECT_EQ(UnitText({.key = "net.nics_per_node", .value = 8, .unit = "1", .source = ""}), "");
+  EXPECT_EQ(UnitText({.key = "host.poll_ns", .value = 9, .unit = "ns", .source = ""}), " ns");
+}
+
 }  // namespace
 }  // namespace prism::graph

@@ -163,6 +163,14 @@ TEST_F(OutputFolders, folder_that_holds_an_input_is_not_replaced) {
   EXPECT_EQ(check("project/train.py"), StatusCode::kInvalidArgument);
 }
 
+TEST_F(OutputFolders, file_is_not_replaced_even_by_force) {
+  std::ofstream(Path("notes.txt")) << "precious";
+  for (const bool by_default : {false, true}) {
+    EXPECT_EQ(OutputFolder::Check({Path("notes.txt"), by_default, true}).code(),
+              StatusCode::kInvalidArgument);
+  }
+}
+
 TEST_F(OutputFolders, input_that_has_the_name_of_the_folder_is_not_replaced) {
   std::ofstream(Path("model.toml")) << "name = \"mine\"\n";
   const Status refused =
