@@ -47,6 +47,12 @@ constexpr int64_t kWaitNs = 300'000;
 constexpr std::chrono::seconds kRunOn{2};
 constexpr size_t kShownFrames = 8;
 
+// Whether a rank that departs by such an op is held in the op itself.
+bool IsHeldIn(graph::OpKind op) {
+  return op == graph::OpKind::kCollective || op == graph::OpKind::kPeerGroup ||
+         op == graph::OpKind::kStreamSync || op == graph::OpKind::kDeviceSync;
+}
+
 }  // namespace
 
 struct EmulationWorker::Member {
@@ -70,6 +76,7 @@ struct EmulationWorker::Member {
   replayer::OpPosition waited_for = -1;     // the event that the host waited for last
   replayer::OpPosition told = 0;            // position that process 0 knows
   bool departed = false;                    // nothing more is compared or reported
+  bool runs_on = false;                     // departed by an op that it is not held in
   bool held = false;                        // departed, and waits for an answer that will not come
   uint32_t fence = 0;                       // request that it is held in; 0: in none
   std::optional<RankEvent> departure = {};  // found, not told yet
@@ -146,6 +153,7 @@ void EmulationWorker::TakeOp(Member& member, const slicer::PlacedOp& placed) {
   if (verdict.kind == VerdictKind::kMismatch) {
     FlushIssued(member);
     member.departed = true;
+    member.runs_on = !IsHeldIn(placed.op.kind);
     member.departed_at = std::chrono::steady_clock::now();
     member.departure = {.kind = RankEventKind::kDeparted,
                         .rank = member.rank,
@@ -171,8 +179,9 @@ void EmulationWorker::TellDeparture(Member& member, bool exited) {
   if (!member.departure || (waits && !exited)) {
     return;
   }
+  const char* place = member.runs_on ? "had then got to" : "at";
   for (const std::string& frame : InnermostFrames(member.process->Stacks(), kShownFrames)) {
-    member.departure->did += "\n    at " + frame;
+    member.departure->did += fmt::format("\n    {} {}", std::exchange(place, "at"), frame);
   }
   Tell(*member.departure);
   member.departure.reset();
