@@ -34,6 +34,7 @@ Progress::~Progress() {
 void Progress::BeginStage(const std::string& name, const std::string& detail) {
   stage_ = name;
   detail_ = detail;
+  endless_.clear();
   begin_ = Clock::now();
   last_ = begin_;
   if (quiet_ || silent_.count() > 0) {
@@ -57,7 +58,9 @@ void Progress::Update(double share) {
   last_ = now;
   const double elapsed = std::chrono::duration<double>(now - begin_).count();
   std::string text = fmt::format("{:<8} {:3.0f} %", stage_, 100 * share);
-  if (share > 0) {
+  if (!endless_.empty()) {
+    text += ", " + endless_;
+  } else if (share > 0) {
     text += fmt::format(", {:.0f} s left", elapsed / share - elapsed);
   }
   text += fmt::format("  {}", detail_);

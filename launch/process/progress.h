@@ -18,6 +18,9 @@ class Progress {
   // Share of the stage that is done, 0 to 1.
   void Update(double share);
 
+  // Until the next stage, says this instead of an estimate of what is left.
+  void StopEstimating(const std::string& why) { endless_ = why; }
+
   // Takes the drawn line away, so that something else can be printed.
   void Clear();
 
@@ -31,6 +34,7 @@ class Progress {
   bool drawn_ = false;
   std::string stage_;
   std::string detail_;
+  std::string endless_;  // why nothing is estimated; "": it is
   Clock::time_point begin_;
   Clock::time_point last_;
 };

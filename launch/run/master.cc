@@ -328,9 +328,12 @@ Status Master::EmulateUntilDone(Coordinator& coordinator, StoreServer* store) {
       return RunFailed(trouble);
     }
     progress_.Clear();
-    WarnOf(trouble,
-           "--on-mismatch hang: the ranks hang as on the cluster, and time passes until their own "
-           "watchdogs fire; interrupt to end the run");
+    WarnOf(
+        trouble,
+        "--on-mismatch hang: the ranks hang as on the cluster, and time passes, no faster than on "
+        "a clock, until their own watchdogs fire (torch's after 10 minutes, unless "
+        "init_process_group has a timeout); interrupt to end the run");
+    progress_.StopEstimating("hangs");
     reported = true;
     reported_trouble = trouble;
     for (int worker = 0; worker < session_.size() && !context_.options.interactive; ++worker) {

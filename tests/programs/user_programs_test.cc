@@ -311,6 +311,7 @@ TEST_F(UserProgram, hang_is_found_by_the_frameworks_own_watchdog) {
        "--on-mismatch", "hang", "--", PRISM_PYTHON, PRISM_PROGRAM_DIR "/training.py", "extra"});
   EXPECT_EQ(run.code, 1) << run.output;
   EXPECT_THAT(run.output, AllOf(HasSubstr("rank 0 departs from the graph"),
+                                HasSubstr("no faster than on a clock, until their own watchdogs"),
                                 HasSubstr("Watchdog caught collective operation timeout"),
                                 HasSubstr("OpType=ALLREDUCE")));
   ExpectNothingLeft();
