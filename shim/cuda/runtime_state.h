@@ -28,7 +28,7 @@ struct EventObject {
   uint32_t id;
   unsigned int flags;
   std::atomic<bool> recorded;
-  std::atomic<unsigned long long> capture;  // in which it was last recorded; 0: none
+  std::atomic<unsigned long long> capture;   // in which it was last recorded; 0: none
   std::atomic<uint64_t> recorded_after = 0;  // op issued last (launch_queue.h)
 };
 
