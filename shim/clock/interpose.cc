@@ -1,8 +1,8 @@
 // libc's time functions as the program sees them: clocks show virtual time, waits with a deadline
 // are converted to real time at the call, a sleep of a thread that issues ops is host time of its
 // rank and takes no real time except on a GPU, c10d's watchdogs wait for their rank (watchdogs.h).
-// Still real: CPU-time clocks, relative time-outs of poll and select. Sleeps and waits of threads
-// that only watch take real time, by which the thread's own clock advances too.
+// Still real: CPU-time clocks. Sleeps and waits of threads that only watch take real time, by which
+// the thread's own clock advances too. Waits for descriptors: descriptor_waits.cc.
 //
 // Tried with Python's time, threading, queue and subprocess and with libstdc++'s condition
 // variables.

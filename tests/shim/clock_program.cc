@@ -1,8 +1,11 @@
 // A program that reads clocks, sleeps and waits; started by clock_test under the preload. Prints
 // one "name value" line per observation. Times are in milliseconds of the program's own clocks.
 #include <dlfcn.h>
+#include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -100,6 +103,40 @@ void ShowWaits() {
   sem_init(&semaphore, 0, 0);
   const timespec deadline = PointAfterNow(CLOCK_REALTIME, 20'000'000);
   Show("sem_timedwait_fails", sem_timedwait(&semaphore, &deadline) == -1 ? 1 : 0);
+}
+
+// Waits in vain for a pipe: each reaches its time-out, in virtual time as well.
+void ShowDescriptorWaits() {
+  int ends[2] = {};
+  if (pipe(ends) != 0) {
+    return;
+  }
+  pollfd polled = {.fd = ends[0], .events = POLLIN, .revents = 0};
+  const timespec duration = {.tv_sec = 0, .tv_nsec = 20'000'000};
+  Show("poll", Elapsed([&] { poll(&polled, 1, 20); }));
+  Show("ppoll", Elapsed([&] { ppoll(&polled, 1, &duration, nullptr); }));
+  fd_set readable;
+  FD_ZERO(&readable);
+  Show("select", Elapsed([&] {
+         timeval timeout = {.tv_sec = 0, .tv_usec = 20'000};
+         FD_SET(ends[0], &readable);
+         select(ends[0] + 1, &readable, nullptr, nullptr, &timeout);
+       }));
+  Show("pselect", Elapsed([&] {
+         FD_SET(ends[0], &readable);
+         pselect(ends[0] + 1, &readable, nullptr, nullptr, &duration, nullptr);
+       }));
+  const int epoll = epoll_create1(0);
+  epoll_event event = {};
+  Show("epoll_wait", Elapsed([&] { epoll_wait(epoll, &event, 1, 20); }));
+  Show("epoll_pwait", Elapsed([&] { epoll_pwait(epoll, &event, 1, 20, nullptr); }));
+  Show("epoll_pwait2", Elapsed([&] { epoll_pwait2(epoll, &event, 1, &duration, nullptr); }));
+  if (write(ends[1], "", 1) == 1) {
+    Show("poll_of_ready", Elapsed([&] { poll(&polled, 1, 20); }));
+  }
+  for (const int descriptor : {epoll, ends[0], ends[1]}) {
+    close(descriptor);
+  }
 }
 
 // Sleeps until a point in time, in steps that floating point does not hold exactly.
@@ -243,6 +280,7 @@ int main(int count, char** arguments) {
   ShowSleepLoop();
   ShowShortSleeps();
   ShowWaits();
+  ShowDescriptorWaits();
   ShowWatcher();
   ShowWatchdog();
   return 0;

@@ -133,6 +133,11 @@ TEST(Clock, shows_virtual_time_in_emulation) {
   EXPECT_EQ(outcome.shown["system_wait"], 20);
   EXPECT_EQ(outcome.shown["future_wait_for"], 20);
   EXPECT_EQ(outcome.shown["sem_timedwait_fails"], 1);
+  for (const char* const wait :
+       {"poll", "ppoll", "select", "pselect", "epoll_wait", "epoll_pwait", "epoll_pwait2"}) {
+    EXPECT_EQ(outcome.shown[wait], 20) << wait;
+  }
+  EXPECT_EQ(outcome.shown["poll_of_ready"], 0);
   EXPECT_LT(outcome.shown["watchdog_looked_after"], 1'000);
   ExpectSleeps(&outcome);
   EXPECT_LT(outcome.real_seconds, 5);  // of some 27 virtual seconds
