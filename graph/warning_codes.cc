@@ -38,6 +38,9 @@ constexpr WarningCode kCodes[] = {
      "the program used the default stream beside streams that wait for it (cudaStreamCreate); here "
      "they do not"},
     {"device_fallback", "--device auto found no GPU: sandbox ranks run on the virtual device"},
+    {"distinct_by_rule",
+     "unique values of what kernels did not compute were looked for: all count as distinct, where "
+     "the type allows; an assumption"},
     {"early_mismatch",
      "one rank calls a collective, or sends, more often than another before the steady iteration: "
      "on the cluster the others wait, for ever unless an iteration begins between the two sides of "

@@ -12,6 +12,7 @@
 #include <map>
 #include <mutex>
 #include <new>
+#include <optional>
 
 #include "graph/base/divide.h"
 #include "shim/cuda/address_space.h"
@@ -59,21 +60,17 @@ Memory& Get() {
   return *memory;
 }
 
-// What the observer knows about a value that is about to be read (prism_shim_answer_read).
-struct Answer {
-  size_t bytes = 0;  // 0: nothing
-  std::byte value[8] = {};
-};
+// What the observer knows about a number that is about to be read (prism_shim_answer_read).
+thread_local std::optional<int64_t> answer;
 
-thread_local Answer answer;
-
-// Used instead of bytes that nobody wrote, if the observer knows them.
+// Used instead of bytes that nobody wrote, if the observer knows them. Libraries keep a count in
+// 4 or 8 bytes.
 bool TakeAnswer(void* target, size_t bytes) {
-  if (bytes == 0 || answer.bytes != bytes) {
+  if (!answer || (bytes != sizeof(int32_t) && bytes != sizeof(int64_t))) {
     return false;
   }
-  std::memcpy(target, answer.value, bytes);
-  answer.bytes = 0;
+  std::memcpy(target, &*answer, bytes);
+  answer.reset();
   return true;
 }
 
@@ -457,11 +454,8 @@ extern "C" size_t prism_shim_read(void* out, const void* source, size_t bytes) {
   return prism::shim::ReadBytes(out, source, bytes);
 }
 
-extern "C" void prism_shim_answer_read(const void* value, size_t bytes) {
-  prism::shim::answer.bytes = std::min(bytes, sizeof(prism::shim::answer.value));
-  if (bytes != 0) {
-    std::memcpy(prism::shim::answer.value, value, prism::shim::answer.bytes);
-  }
+extern "C" void prism_shim_answer_read(const int64_t* number) {
+  prism::shim::answer = number != nullptr ? std::optional<int64_t>(*number) : std::nullopt;
 }
 
 extern "C" void prism_shim_write(void* target, const void* data, size_t bytes) {

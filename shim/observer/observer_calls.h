@@ -51,9 +51,9 @@ int prism_shim_mode();
 void prism_shim_write(void* target, const void* data, size_t bytes);
 // Reads into `out`; returns how many of the bytes were ever written.
 size_t prism_shim_read(void* out, const void* source, size_t bytes);
-// This thread's next read of that many device bytes, none of them ever written, returns these
-// bytes; `bytes` 0 cancels that.
-void prism_shim_answer_read(const void* value, size_t bytes);
+// This thread's next read of 4 or 8 device bytes, not all of them ever written, returns this
+// number; null cancels that.
+void prism_shim_answer_read(const int64_t* number);
 // "code" or "code:detail"; details of one code are one warning.
 void prism_shim_count(const char* counter);
 }

@@ -8,10 +8,9 @@
 #include <utility>
 
 #include <ATen/ATen.h>
-#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include "shim/observer/distinct_rule.h"
 #include "shim/observer/observer_calls.h"
 
 namespace prism::shim {
@@ -26,17 +25,10 @@ constexpr std::string_view kOps =
     "scatter_ scatter_add scatter_add_ gather index index_select index_put_ "
     "_index_put_impl_ where masked_fill masked_fill_ bincount histc nonzero cat "
     "stack clone copy_ repeat flip roll tril triu searchsorted bucketize isin "
-    "count_nonzero repeat_interleave ";
+    "count_nonzero repeat_interleave _unique2 unique_dim unique_consecutive "
+    "unique_dim_consecutive ";
 
 constexpr const char* kNamespace = "aten::";
-
-// Neither observed nor differentiated nor handed to Python.
-struct Unobserved {
-  at::RecordFunctionGuard no_records{false};
-  at::AutoDispatchBelowADInplaceOrView below;
-  c10::impl::ExcludeDispatchKeyGuard no_python{
-      c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot})};
-};
 
 bool IsPlain(const at::Tensor& tensor) {
   return tensor.defined() && tensor.layout() == at::kStrided && tensor.has_storage() &&
@@ -144,7 +136,7 @@ bool AlwaysGivesIntegers(std::string_view op) {
                                                            "aten::searchsorted",
                                                            "aten::bucketize",
                                                            "aten::isin"};
-  return ops.contains(op);
+  return ops.contains(op) || FindsDistinct(op);
 }
 
 // Checks only types; most calls go no further.
@@ -240,18 +232,40 @@ std::unique_ptr<TrueResults> TrueResults::Begin(const at::RecordFunction& functi
   if (NeedsFloats(call->op_, call->stack_[0])) {
     call->stack_[0] = call->stack_[0].toTensor().to(at::kFloat);
   }
-  if (name->name == "aten::nonzero") {
-    const auto count =
-        static_cast<int32_t>(call->stack_[0].toTensor().count_nonzero().item<int64_t>());
-    prism_shim_answer_read(&count, sizeof(count));
-    call->answers_count_ = true;
-  }
+  call->ProvideCount();
   return call;
+}
+
+void TrueResults::ProvideCount() {
+  int64_t count = 0;
+  if (op_.name == "aten::nonzero") {
+    count = stack_[0].toTensor().count_nonzero().item<int64_t>();
+  } else if (FindsDistinct(op_.name)) {
+    const std::vector<c10::IValue> inputs = stack_;
+    Run();
+    const c10::ArrayRef<const c10::IValue> arguments(inputs.data(), inputs.size());
+    count = DistinctCount(op_.name, arguments, stack_[0].toTensor());
+  } else {
+    return;
+  }
+  prism_shim_answer_read(&count);
+  answers_count_ = true;
+}
+
+void TrueResults::Run() {
+  if (has_run_) {
+    return;
+  }
+  const std::optional<c10::OperatorHandle> op = c10::Dispatcher::singleton().findOp(op_);
+  if (op) {
+    op->callBoxed(&stack_);
+    has_run_ = true;
+  }
 }
 
 void TrueResults::End(const std::vector<c10::IValue>& outputs) {
   if (answers_count_) {
-    prism_shim_answer_read(nullptr, 0);
+    prism_shim_answer_read(nullptr);
   }
   const auto is_written = [this](const c10::IValue& output) {
     return output.isTensor() && output.toTensor().defined() && output.toTensor().is_cuda() &&
@@ -261,12 +275,11 @@ void TrueResults::End(const std::vector<c10::IValue>& outputs) {
   for (const c10::IValue& output : outputs) {
     wanted = wanted || is_written(output);
   }
-  const std::optional<c10::OperatorHandle> op = c10::Dispatcher::singleton().findOp(op_);
-  if (!wanted || !op) {
+  if (!wanted) {
     return;
   }
   const Unobserved guard;
-  op->callBoxed(&stack_);
+  Run();
   for (size_t i = 0; i < outputs.size() && i < stack_.size(); ++i) {
     if (is_written(outputs[i]) && stack_[i].isTensor()) {
       WriteResult(stack_[i].toTensor(), outputs[i].toTensor());

@@ -11,8 +11,10 @@
 #include <string_view>
 #include <vector>
 
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/ivalue.h>
 #include <ATen/record_function.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 
 namespace prism::shim {
 
@@ -20,20 +22,32 @@ namespace prism::shim {
 // smaller.
 inline constexpr size_t kMaxRuleBytes = size_t{2} << 20;
 
+// For what a callback computes: neither observed nor differentiated nor handed to Python.
+struct Unobserved {
+  at::RecordFunctionGuard no_records{false};
+  at::AutoDispatchBelowADInplaceOrView below;
+  c10::impl::ExcludeDispatchKeyGuard no_python{
+      c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot})};
+};
+
 class TrueResults {
  public:
   static bool IsKnown(std::string_view op);
 
   // Copies the inputs; null if the op is not computed. If the op asks the device how many elements
-  // a mask selects, the answer is provided.
+  // a mask selects or how many values are distinct, the answer is provided.
   static std::unique_ptr<TrueResults> Begin(const at::RecordFunction& function);
 
   // Computes, and writes the outputs.
   void End(const std::vector<c10::IValue>& outputs);
 
  private:
+  void Run();
+  void ProvideCount();
+
   c10::OperatorName op_{"", ""};
-  std::vector<c10::IValue> stack_;
+  std::vector<c10::IValue> stack_;  // the arguments, then the results
+  bool has_run_ = false;
   bool answers_count_ = false;
   bool gives_counts_ = false;
 };

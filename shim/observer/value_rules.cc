@@ -17,6 +17,7 @@
 #include <ATen/core/ivalue.h>
 #include <ATen/record_function.h>
 
+#include "shim/observer/distinct_rule.h"
 #include "shim/observer/observer_calls.h"
 #include "shim/observer/routing_rule.h"
 #include "shim/observer/true_results.h"
@@ -24,7 +25,7 @@
 namespace prism::shim {
 namespace {
 
-enum class Rule { kFill, kZero, kArange, kTrue, kCompute, kSelect };
+enum class Rule { kFill, kZero, kArange, kTrue, kCompute, kSelect, kDistinct };
 
 // What the end of a call needs: its inputs are gone by then, its outputs do not exist before.
 struct RuleScope : at::ObserverContext {
@@ -33,7 +34,8 @@ struct RuleScope : at::ObserverContext {
   c10::Scalar step;
   std::string op;                        // kTrue
   std::unique_ptr<TrueResults> results;  // kCompute
-  int64_t choices = 0;                   // kSelect: among that many, along this axis
+  std::unique_ptr<AssumedDistinct> distinct;
+  int64_t choices = 0;  // kSelect: among that many, along this axis
   int64_t axis = -1;
   int64_t dims = 0;  // of what is chosen from
 };
@@ -184,7 +186,15 @@ void EndSelect(const RuleScope& scope, const std::vector<c10::IValue>& outputs) 
 std::unique_ptr<RuleScope> BeginCompute(const at::RecordFunction& function,
                                         std::unique_ptr<RuleScope> scope) {
   scope->results = TrueResults::Begin(function);
-  return scope->results != nullptr ? std::move(scope) : BeginSelect(function, std::move(scope));
+  if (scope->results != nullptr) {
+    return scope;
+  }
+  scope->distinct = AssumedDistinct::Begin(function.name(), function.inputs());
+  if (scope->distinct != nullptr) {
+    scope->rule = Rule::kDistinct;
+    return scope;
+  }
+  return BeginSelect(function, std::move(scope));
 }
 
 void WriteArange(const RuleScope& scope, const at::Tensor& output) {
@@ -223,6 +233,7 @@ std::unique_ptr<RuleScope> ApplyAtStart(Rule rule, const at::RecordFunction& fun
     case Rule::kCompute:
       return BeginCompute(function, std::move(scope));
     case Rule::kSelect:
+    case Rule::kDistinct:
       break;
   }
   return nullptr;
@@ -234,6 +245,9 @@ void ApplyAtEnd(const RuleScope& scope, const std::vector<c10::IValue>& outputs)
   }
   if (scope.rule == Rule::kSelect) {
     return EndSelect(scope, outputs);
+  }
+  if (scope.rule == Rule::kDistinct) {
+    return scope.distinct->End(outputs);
   }
   if (outputs.empty() || !IsSmallAndDense(outputs[0])) {
     return;

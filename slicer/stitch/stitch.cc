@@ -37,6 +37,7 @@ constexpr PolicyCounter kPolicyCounters[] = {
      "receives from virtual ranks gave seeded normals, zeros where long or of integers, while "
      "recording"},
     {"routing_by_rule", "selections (topk, argmax, max) of unknown values were made by rule"},
+    {"distinct_by_rule", "unknown values that were searched for unique ones are all distinct"},
     {"order_of_weights_fixed",
      "passes of a zero-bubble schedule computed the gradients of weights in the order of the "
      "stage's "

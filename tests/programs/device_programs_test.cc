@@ -139,6 +139,31 @@ TEST(DevicePrograms, values_that_steer_are_sane) {
   EXPECT_GT(run.counters.at("results_assumed_true:aten::all"), 0);
 }
 
+TEST(DevicePrograms, unique_values_are_found) {
+  const ProgramRun run = RunProgram("integers");
+  EXPECT_EQ(run.Said("unique"), "[3, 7, 9] [1, 0, 0, 2, 1, 1] [2, 3, 1]");
+  EXPECT_EQ(run.Said("values"), "[3, 7, 9] [False, True] [3, 7, 9]");
+  EXPECT_EQ(run.Said("inverse"), "[False, True] [1, 0, 0, 1, 1, 1] [2, 4]");
+  EXPECT_EQ(run.Said("runs"), "[7, 3, 9, 7] [0, 1, 1, 2, 3, 3] [1, 2, 1, 2]");
+  EXPECT_EQ(run.Said("run values"), "[7, 3, 9, 7]");
+  EXPECT_EQ(run.Said("rows"), "[[0, 5], [1, 2]] [1, 0, 1] [1, 2]");
+  EXPECT_EQ(run.Said("columns"), "[[1, 2], [0, 5], [1, 2]]");
+  EXPECT_EQ(run.Said("row runs"), "[[1, 2], [0, 5], [1, 2]] [0, 1, 2] [1, 1, 1]");
+  EXPECT_EQ(run.Said("of floats"), "[0, 1, 2, 3, 4, 5]");
+  EXPECT_EQ(run.Said("none"), "0");
+}
+
+// All are distinct, as far as their type allows.
+TEST(DevicePrograms, unknown_values_are_distinct) {
+  const ProgramRun run = RunProgram("integers");
+  EXPECT_EQ(run.Said("all"), "8 [[0, 1], [2, 3], [4, 5], [6, 7]] [1, 1, 1, 1, 1, 1, 1, 1]");
+  EXPECT_EQ(run.Said("all rows"), "4 2 [0, 1, 2, 3] [1, 1, 1, 1]");
+  EXPECT_EQ(run.Said("all runs"), "8");
+  EXPECT_EQ(run.Said("truths"), "2 [[0, 0], [0, 0], [1, 1], [1, 1]]");
+  EXPECT_EQ(run.Said("bytes"), "256");
+  EXPECT_EQ(run.counters.at("distinct_by_rule"), 5);
+}
+
 TEST(DevicePrograms, sharded_models_train_on_one_rank) {
   const ProgramRun run = RunProgram("sharded");
   for (const std::string name : {"fsdp1", "fsdp2", "ddp"}) {
