@@ -19,13 +19,24 @@
 
 #include "shim/observer/distinct_rule.h"
 #include "shim/observer/observer_calls.h"
+#include "shim/observer/random_rule.h"
 #include "shim/observer/routing_rule.h"
 #include "shim/observer/true_results.h"
 
 namespace prism::shim {
 namespace {
 
-enum class Rule { kFill, kZero, kArange, kTrue, kCompute, kSelect, kDistinct };
+enum class Rule {
+  kFill,
+  kZero,
+  kArange,
+  kRandom,
+  kPermutation,
+  kTrue,
+  kCompute,
+  kSelect,
+  kDistinct
+};
 
 // What the end of a call needs: its inputs are gone by then, its outputs do not exist before.
 struct RuleScope : at::ObserverContext {
@@ -42,9 +53,10 @@ struct RuleScope : at::ObserverContext {
 
 std::optional<Rule> RuleOf(std::string_view name) {
   static const std::unordered_map<std::string_view, Rule> rules = {
-      {"aten::fill_", Rule::kFill},    {"aten::zero_", Rule::kZero},
-      {"aten::arange", Rule::kArange}, {"aten::all", Rule::kTrue},
-      {"aten::isfinite", Rule::kTrue},
+      {"aten::fill_", Rule::kFill},           {"aten::zero_", Rule::kZero},
+      {"aten::arange", Rule::kArange},        {"aten::all", Rule::kTrue},
+      {"aten::isfinite", Rule::kTrue},        {"aten::random_", Rule::kRandom},
+      {"aten::randperm", Rule::kPermutation},
   };
   const auto found = rules.find(name);
   if (found != rules.end()) {
@@ -146,6 +158,28 @@ void WriteFill(c10::ArrayRef<const c10::IValue> inputs) {
   }
 }
 
+// random_(self, from, to, generator) and random_(self, to, generator), to which randint leads.
+void WriteRandom(c10::ArrayRef<const c10::IValue> inputs) {
+  if (inputs.size() < 3 || !IsSmallAndDense(inputs[0])) {
+    return;
+  }
+  const size_t bound = inputs.size() - 2;
+  if (!inputs[bound].isInt()) {
+    return;
+  }
+  const at::Tensor& tensor = inputs[0].toTensor();
+  const int64_t low = bound == 1 ? 0 : inputs[1].toInt();
+  const int64_t high = inputs[bound].toInt();
+  if (low < high) {
+    Write(tensor, [&](size_t i) { return c10::Scalar(DrawInteger(i, low, high)); });
+  }
+}
+
+void WritePermutation(const at::Tensor& output) {
+  const std::vector<int64_t> numbers = DrawPermutation(output.numel());
+  Write(output, [&](size_t i) { return c10::Scalar(numbers[i]); });
+}
+
 // Which input of a selection gives the axis: topk(self, k, dim, ...), argmax(self, dim, keepdim)
 // and max(self, dim, keepdim). 0: the op selects nothing.
 size_t AxisInput(std::string_view op) {
@@ -227,6 +261,12 @@ std::unique_ptr<RuleScope> ApplyAtStart(Rule rule, const at::RecordFunction& fun
       scope->start = NumberOf(inputs[0]);
       scope->step = NumberOf(inputs[2]);
       return scope;
+    case Rule::kRandom:
+      WriteRandom(inputs);
+      return nullptr;
+    case Rule::kPermutation:
+      // randperm(n, generator, out), to which every form of the call leads.
+      return inputs.size() == 3 && inputs[2].isTensor() ? std::move(scope) : nullptr;
     case Rule::kTrue:
       scope->op = function.name();
       return scope;
@@ -255,6 +295,8 @@ void ApplyAtEnd(const RuleScope& scope, const std::vector<c10::IValue>& outputs)
   const at::Tensor& output = outputs[0].toTensor();
   if (scope.rule == Rule::kArange) {
     WriteArange(scope, output);
+  } else if (scope.rule == Rule::kPermutation) {
+    WritePermutation(output);
   } else {
     Write(output, [](size_t) { return c10::Scalar(1); });
     prism_shim_count(("results_assumed_true:" + scope.op).c_str());

@@ -1,9 +1,10 @@
 // Results of small kernels on which control flow depends, written by rule since no kernel runs:
 // constants (fill_, zero_, arange) have their true values; a test on all elements (all, isfinite)
-// is true, which is counted. Small integer results with known inputs are computed (true_results.h);
-// a selection from unknown values follows a rule (routing_rule.h), and so does a search for unique
-// ones (distinct_rule.h). Whatever no rule covers reads as zero (shim/cuda/memory.h): isnan and any
-// are false, found_inf of a gradient scaler is 0, a loss is 0.
+// is true, which is counted; random integers are in their bounds (random_rule.h). Small integer
+// results with known inputs are computed (true_results.h); a selection from unknown values follows
+// a rule (routing_rule.h), and so does a search for unique ones (distinct_rule.h). Whatever no rule
+// covers reads as zero (shim/cuda/memory.h): isnan and any are false, found_inf of a gradient
+// scaler is 0, a loss is 0.
 #pragma once
 
 namespace prism::shim {

@@ -164,6 +164,16 @@ TEST(DevicePrograms, unknown_values_are_distinct) {
   EXPECT_EQ(run.counters.at("distinct_by_rule"), 5);
 }
 
+TEST(DevicePrograms, random_integers_keep_their_bounds) {
+  const ProgramRun run = RunProgram("integers");
+  EXPECT_EQ(run.Said("drawn"), "[1, 2, 3, 4] [3, 4, 5]");
+  EXPECT_EQ(run.Said("again"), "True");
+  EXPECT_EQ(run.Said("in place"), "[-2, -1] [0, 1]");
+  EXPECT_EQ(run.Said("real"), "[0.0, 1.0, 2.0, 3.0]");
+  EXPECT_EQ(run.Said("permutation"), "False True");
+  EXPECT_EQ(run.Said("first"), "[4, 1, 4, 1, 4, 3, 2, 1] [26, 46, 38, 14, 0, 15, 8, 11]");
+}
+
 TEST(DevicePrograms, sharded_models_train_on_one_rank) {
   const ProgramRun run = RunProgram("sharded");
   for (const std::string name : {"fsdp1", "fsdp2", "ddp"}) {

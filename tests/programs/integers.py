@@ -1,4 +1,4 @@
-"""Integers that a program reads back: unique values of known and of unknown ones."""
+"""Integers that a program reads back: unique values of known and of unknown ones, random ones."""
 
 import torch
 
@@ -34,5 +34,22 @@ def unknown_unique():
     print("none", torch.empty(0, dtype=torch.long, device="cuda").unique().numel())
 
 
+def range_of(tensor):
+    return sorted(set(tensor.tolist()))
+
+
+def random_integers():
+    few = torch.randint(1, 5, (200,), device="cuda")
+    print("drawn", range_of(few), range_of(torch.randint_like(few, 3, 6)))
+    print("again", few.tolist() == torch.randint(1, 5, (200,), device="cuda").tolist())
+    target = torch.empty(20, dtype=torch.int32, device="cuda")
+    print("in place", range_of(target.random_(-2, 0)), range_of(target.random_(2)))
+    print("real", range_of(torch.randint(4, (50,), dtype=torch.float, device="cuda")))
+    order = torch.randperm(50, device="cuda")
+    print("permutation", order.tolist() == list(range(50)), range_of(order) == list(range(50)))
+    print("first", lists(few[:8], order[:8]))
+
+
 known_unique()
 unknown_unique()
+random_integers()
