@@ -458,6 +458,10 @@ extern "C" void prism_shim_answer_read(const int64_t* number) {
   prism::shim::answer = number != nullptr ? std::optional<int64_t>(*number) : std::nullopt;
 }
 
+extern "C" void prism_shim_forget(void* target, size_t bytes) {
+  prism::shim::Invalidate(target, bytes);
+}
+
 extern "C" void prism_shim_write(void* target, const void* data, size_t bytes) {
   if (prism::shim::IsDevicePointer(target)) {
     prism::shim::WriteBytes(target, data, bytes);

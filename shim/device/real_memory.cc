@@ -230,6 +230,9 @@ size_t prism_shim_read(void* /*out*/, const void* /*source*/, size_t /*bytes*/) 
 void prism_shim_answer_read(const int64_t* /*number*/) {
 }
 
+void prism_shim_forget(void* /*target*/, size_t /*bytes*/) {
+}
+
 void prism_shim_write(void* /*target*/, const void* /*data*/, size_t /*bytes*/) {
 }
 }

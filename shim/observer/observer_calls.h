@@ -49,6 +49,8 @@ void prism_shim_set_group_provider(prism::shim::GroupProvider provider);
 const prism::shim::GroupAtWork* prism_shim_group_at_work();
 int prism_shim_mode();
 void prism_shim_write(void* target, const void* data, size_t bytes);
+// Device bytes count as never written.
+void prism_shim_forget(void* target, size_t bytes);
 // Reads into `out`; returns how many of the bytes were ever written.
 size_t prism_shim_read(void* out, const void* source, size_t bytes);
 // This thread's next read of 4 or 8 device bytes, not all of them ever written, returns this

@@ -9,7 +9,7 @@
 namespace prism::shim {
 
 // Writes the indices that were selected along `axis` of a tensor with `choices` there. Counted as
-// "routing_by_rule". False: the output is not dense or too large.
+// "routing_by_rule". False: the output is too large, or has gaps and many elements.
 bool WriteRouting(const at::Tensor& indices, int64_t choices, int64_t axis);
 
 }  // namespace prism::shim

@@ -26,7 +26,9 @@ constexpr std::string_view kOps =
     "_index_put_impl_ where masked_fill masked_fill_ bincount histc nonzero cat "
     "stack clone copy_ repeat flip roll tril triu searchsorted bucketize isin "
     "count_nonzero repeat_interleave _unique2 unique_dim unique_consecutive "
-    "unique_dim_consecutive ";
+    "unique_dim_consecutive neg_ div_ floor_divide_ remainder_ clamp_ clamp_min_ clamp_max_ "
+    "bitwise_and_ bitwise_or_ bitwise_xor_ bitwise_not_ eq_ ne_ lt_ le_ gt_ ge_ cumsum_ "
+    "index_fill_ index_copy_ index_add_ tril_ triu_ ";
 
 constexpr const char* kNamespace = "aten::";
 
@@ -42,6 +44,13 @@ int64_t Span(const at::Tensor& tensor) {
     span += (tensor.size(axis) - 1) * tensor.stride(axis);
   }
   return span;
+}
+
+// Between the elements of a view may be others, which keep their values; of many elements that
+// would take too long.
+bool IsWrittenAtOnce(const at::Tensor& tensor) {
+  constexpr int64_t kMaxParted = 4096;
+  return tensor.is_non_overlapping_and_dense() || tensor.numel() > kMaxParted;
 }
 
 bool IsInteger(const at::Tensor& tensor) {
@@ -73,6 +82,12 @@ class HostInputs {
     }
     stack_.push_back(input.isDevice() ? c10::IValue(c10::Device(at::kCPU)) : input);
     return true;
+  }
+
+  // A result that the op sizes itself.
+  void TakeOut(const c10::IValue& input) {
+    stack_.push_back(input.isTensor() ? at::empty({0}, input.toTensor().options().device(at::kCPU))
+                                      : input);
   }
 
   // A tensor that is overwritten: only its form matters.
@@ -149,11 +164,23 @@ bool MayGiveIntegers(std::string_view op, c10::ArrayRef<const c10::IValue> input
       return IsInteger(input.toTensor());
     }
     if (input.isTensorList()) {
-      const std::vector<at::Tensor> list = input.toTensorVector();
-      return !list.empty() && list.front().defined() && IsInteger(list.front());
+      const c10::ArrayRef<c10::IValue> list = input.toListRef();
+      return !list.empty() && list[0].toTensor().defined() && IsInteger(list[0].toTensor());
     }
   }
   return false;
+}
+
+// What lies between the elements was not written.
+at::Tensor ReadParts(const at::Tensor& tensor) {
+  std::vector<at::Tensor> parts;
+  for (int64_t i = 0; i < tensor.size(0); ++i) {
+    parts.push_back(ReadWritten(tensor.select(0, i)));
+    if (!parts.back().defined()) {
+      return {};
+    }
+  }
+  return at::stack(parts);
 }
 
 }  // namespace
@@ -169,14 +196,42 @@ at::Tensor ReadWritten(const at::Tensor& tensor) {
   }
   at::Tensor host = at::empty({span}, tensor.options().device(at::kCPU));
   if (bytes != 0 && prism_shim_read(host.data_ptr(), tensor.data_ptr(), bytes) != bytes) {
-    return {};
+    return IsWrittenAtOnce(tensor) ? at::Tensor() : ReadParts(tensor);
   }
   return host.as_strided(tensor.sizes(), tensor.strides());
 }
 
+bool IsSmallInteger(const at::Tensor& tensor) {
+  return IsPlain(tensor) && tensor.is_cuda() && IsInteger(tensor) &&
+         tensor.nbytes() <= kMaxRuleBytes;
+}
+
+void ForgetValue(const at::Tensor& tensor) {
+  if (!IsSmallInteger(tensor) || tensor.numel() == 0) {
+    return;
+  }
+  if (IsWrittenAtOnce(tensor)) {
+    const size_t span = static_cast<size_t>(Span(tensor)) * tensor.element_size();
+    return prism_shim_forget(tensor.data_ptr(), span);
+  }
+  const Unobserved guard;
+  for (int64_t i = 0; i < tensor.size(0); ++i) {
+    ForgetValue(tensor.select(0, i));
+  }
+}
+
 bool WriteResult(const at::Tensor& result, const at::Tensor& output) {
-  if (!IsPlain(output) || !output.is_cuda() || !output.is_non_overlapping_and_dense() ||
-      result.sizes() != output.sizes() || output.nbytes() > kMaxRuleBytes) {
+  if (!IsPlain(output) || !output.is_cuda() || result.sizes() != output.sizes() ||
+      output.nbytes() > kMaxRuleBytes) {
+    return false;
+  }
+  if (!IsWrittenAtOnce(output)) {
+    for (int64_t i = 0; i < output.size(0); ++i) {
+      WriteResult(result.select(0, i), output.select(0, i));
+    }
+    return true;
+  }
+  if (!output.is_non_overlapping_and_dense()) {
     return false;
   }
   at::Tensor laid_out =
@@ -198,10 +253,11 @@ bool TrueResults::IsKnown(std::string_view op) {
   return ops.contains(std::string(op));
 }
 
-std::unique_ptr<TrueResults> TrueResults::Begin(const at::RecordFunction& function) {
+std::unique_ptr<TrueResults> TrueResults::Begin(const at::RecordFunction& function,
+                                                size_t first_out) {
   const auto name = function.operator_name();
   const c10::ArrayRef<const c10::IValue> inputs = function.inputs();
-  if (!name || inputs.empty() || name->overload_name.find("out") != std::string::npos ||
+  if (!name || inputs.empty() ||
       !(MayGiveIntegers(name->name, inputs) || GivesCounts(name->name, inputs))) {
     return nullptr;
   }
@@ -218,7 +274,9 @@ std::unique_ptr<TrueResults> TrueResults::Begin(const at::RecordFunction& functi
     first = 1;
   }
   for (size_t i = first; i < inputs.size(); ++i) {
-    if (!host.Take(inputs[i])) {
+    if (i >= first_out) {
+      host.TakeOut(inputs[i]);
+    } else if (!host.Take(inputs[i])) {
       return nullptr;
     }
   }

@@ -36,7 +36,8 @@ class TrueResults {
 
   // Copies the inputs; null if the op is not computed. If the op asks the device how many elements
   // a mask selects or how many values are distinct, the answer is provided.
-  static std::unique_ptr<TrueResults> Begin(const at::RecordFunction& function);
+  // Arguments from `first_out` on are only written.
+  static std::unique_ptr<TrueResults> Begin(const at::RecordFunction& function, size_t first_out);
 
   // Computes, and writes the outputs.
   void End(const std::vector<c10::IValue>& outputs);
@@ -56,8 +57,14 @@ class TrueResults {
 // completely written.
 at::Tensor ReadWritten(const at::Tensor& tensor);
 
-// Writes a host tensor of the same sizes and type to a dense tensor of the device. False: it is not
-// dense, or too large.
+// Writes a host tensor of the same sizes and type to a tensor of the device. False: it is too
+// large, or has gaps and many elements.
 bool WriteResult(const at::Tensor& result, const at::Tensor& output);
+
+// Integers or booleans of the device that rules write.
+bool IsSmallInteger(const at::Tensor& tensor);
+
+// If it is a small integer, it counts as never written.
+void ForgetValue(const at::Tensor& tensor);
 
 }  // namespace prism::shim

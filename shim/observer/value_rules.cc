@@ -13,12 +13,15 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/ATen.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 #include <ATen/record_function.h>
 
 #include "shim/observer/distinct_rule.h"
+#include "shim/observer/list_results.h"
 #include "shim/observer/observer_calls.h"
+#include "shim/observer/overwritten.h"
 #include "shim/observer/random_rule.h"
 #include "shim/observer/routing_rule.h"
 #include "shim/observer/true_results.h"
@@ -34,6 +37,7 @@ enum class Rule {
   kPermutation,
   kTrue,
   kCompute,
+  kLists,
   kSelect,
   kDistinct
 };
@@ -45,6 +49,7 @@ struct RuleScope : at::ObserverContext {
   c10::Scalar step;
   std::string op;                        // kTrue
   std::unique_ptr<TrueResults> results;  // kCompute
+  std::unique_ptr<ListResults> lists;
   std::unique_ptr<AssumedDistinct> distinct;
   int64_t choices = 0;  // kSelect: among that many, along this axis
   int64_t axis = -1;
@@ -62,7 +67,28 @@ std::optional<Rule> RuleOf(std::string_view name) {
   if (found != rules.end()) {
     return found->second;
   }
+  if (ListResults::IsKnown(name)) {
+    return Rule::kLists;
+  }
   return TrueResults::IsKnown(name) ? std::optional<Rule>(Rule::kCompute) : std::nullopt;
+}
+
+// What is to be done at calls of an op.
+struct Plan {
+  std::string name;
+  std::optional<Rule> rule;
+  OverwrittenArguments overwritten;
+};
+
+// Overloads have names at addresses of their own; an address may be reused by another name. One
+// cache per thread: no lock.
+const Plan& PlanOf(const at::RecordFunction& function) {
+  thread_local std::unordered_map<const char*, Plan> plans;
+  Plan& plan = plans[function.name()];
+  if (plan.name != function.name()) {
+    plan = {function.name(), RuleOf(function.name()), OverwrittenBy(function)};
+  }
+  return plan;
 }
 
 bool IsSmallAndDense(const c10::IValue& value) {
@@ -137,24 +163,50 @@ c10::Scalar NumberOf(const c10::IValue& value) {
                           : c10::Scalar(value.isBool() ? int64_t{value.toBool()} : value.toInt());
 }
 
-void WriteZero(c10::ArrayRef<const c10::IValue> inputs) {
-  if (!inputs.empty() && IsSmallAndDense(inputs[0])) {
-    const at::Tensor& tensor = inputs[0].toTensor();
-    const std::vector<std::byte> zeros(tensor.nbytes());
-    prism_shim_write(tensor.data_ptr(), zeros.data(), zeros.size());
+// Of integers with others between them, as a column has.
+void WriteFillOfView(const c10::IValue& target, const c10::Scalar& value) {
+  if (target.isTensor() && IsSmallInteger(target.toTensor())) {
+    const at::Tensor& tensor = target.toTensor();
+    const Unobserved guard;
+    WriteResult(at::full(tensor.sizes(), value, tensor.options().device(at::kCPU)), tensor);
   }
+}
+
+void WriteZero(const c10::IValue& target) {
+  if (!IsSmallAndDense(target)) {
+    return WriteFillOfView(target, 0);
+  }
+  const at::Tensor& tensor = target.toTensor();
+  const std::vector<std::byte> zeros(tensor.nbytes());
+  prism_shim_write(tensor.data_ptr(), zeros.data(), zeros.size());
+}
+
+// A number, or a tensor that holds a known one.
+std::optional<c10::Scalar> FillValue(c10::ArrayRef<const c10::IValue> inputs) {
+  if (inputs.size() != 2 || !inputs[0].isTensor()) {
+    return std::nullopt;
+  }
+  if (!inputs[1].isTensor()) {
+    return IsRealNumber(inputs[1]) ? std::optional<c10::Scalar>(NumberOf(inputs[1])) : std::nullopt;
+  }
+  const Unobserved guard;
+  const at::Tensor value = ReadWritten(inputs[1].toTensor());
+  return value.defined() && !value.is_complex() ? std::optional<c10::Scalar>(value.item())
+                                                : std::nullopt;
 }
 
 // Most fills are zeros, which have the same bytes in every type.
 void WriteFill(c10::ArrayRef<const c10::IValue> inputs) {
-  if (inputs.size() != 2 || !IsRealNumber(inputs[1])) {
+  const std::optional<c10::Scalar> value = FillValue(inputs);
+  if (!value) {
     return;
   }
-  const c10::Scalar value = NumberOf(inputs[1]);
-  if (value.toDouble() == 0.0 && !std::signbit(value.toDouble())) {
-    WriteZero(inputs);
-  } else if (IsSmallAndDense(inputs[0])) {
-    Write(inputs[0].toTensor(), [&](size_t) { return value; });
+  if (!IsSmallAndDense(inputs[0])) {
+    WriteFillOfView(inputs[0], *value);
+  } else if (value->toDouble() == 0.0 && !std::signbit(value->toDouble())) {
+    WriteZero(inputs[0]);
+  } else {
+    Write(inputs[0].toTensor(), [&](size_t) { return *value; });
   }
 }
 
@@ -218,8 +270,9 @@ void EndSelect(const RuleScope& scope, const std::vector<c10::IValue>& outputs) 
 }
 
 std::unique_ptr<RuleScope> BeginCompute(const at::RecordFunction& function,
+                                        size_t first_out,
                                         std::unique_ptr<RuleScope> scope) {
-  scope->results = TrueResults::Begin(function);
+  scope->results = TrueResults::Begin(function, first_out);
   if (scope->results != nullptr) {
     return scope;
   }
@@ -242,16 +295,16 @@ void WriteArange(const RuleScope& scope, const at::Tensor& output) {
 }
 
 // Writes what is known before the call; returns a scope if the rest must be written at its end.
-std::unique_ptr<RuleScope> ApplyAtStart(Rule rule, const at::RecordFunction& function) {
+std::unique_ptr<RuleScope> ApplyAtStart(const Plan& plan, const at::RecordFunction& function) {
   const c10::ArrayRef<const c10::IValue> inputs = function.inputs();
   auto scope = std::make_unique<RuleScope>();
-  scope->rule = rule;
-  switch (rule) {
+  scope->rule = *plan.rule;
+  switch (*plan.rule) {
     case Rule::kFill:
       WriteFill(inputs);
       return nullptr;
     case Rule::kZero:
-      WriteZero(inputs);
+      WriteZero(inputs[0]);
       return nullptr;
     case Rule::kArange:
       // arange(start, end, step, out), to which every form of the call leads.
@@ -271,7 +324,10 @@ std::unique_ptr<RuleScope> ApplyAtStart(Rule rule, const at::RecordFunction& fun
       scope->op = function.name();
       return scope;
     case Rule::kCompute:
-      return BeginCompute(function, std::move(scope));
+      return BeginCompute(function, plan.overwritten.first_out, std::move(scope));
+    case Rule::kLists:
+      scope->lists = ListResults::Begin(function.name(), inputs);
+      return scope->lists != nullptr ? std::move(scope) : nullptr;
     case Rule::kSelect:
     case Rule::kDistinct:
       break;
@@ -282,6 +338,9 @@ std::unique_ptr<RuleScope> ApplyAtStart(Rule rule, const at::RecordFunction& fun
 void ApplyAtEnd(const RuleScope& scope, const std::vector<c10::IValue>& outputs) {
   if (scope.rule == Rule::kCompute) {
     return scope.results->End(outputs);
+  }
+  if (scope.rule == Rule::kLists) {
+    return scope.lists->End();
   }
   if (scope.rule == Rule::kSelect) {
     return EndSelect(scope, outputs);
@@ -315,11 +374,19 @@ auto Guarded(const Action& action) -> decltype(action()) {
 }
 
 std::unique_ptr<at::ObserverContext> OnStart(const at::RecordFunction& function) {
-  const std::optional<Rule> rule = RuleOf(function.name());
-  if (!rule) {
-    return nullptr;
+  const Plan& plan = PlanOf(function);
+  const auto forget = [&] { ForgetOverwritten(plan.overwritten, function.inputs()); };
+  const auto apply = [&] { return ApplyAtStart(plan, function); };
+  // What is computed from the old values reads them first; what is known at once stays.
+  const bool reads = plan.rule == Rule::kCompute || plan.rule == Rule::kLists;
+  if (!reads) {
+    Guarded(forget);
   }
-  return Guarded([&] { return ApplyAtStart(*rule, function); });
+  std::unique_ptr<RuleScope> scope = plan.rule ? Guarded(apply) : nullptr;
+  if (reads) {
+    Guarded(forget);
+  }
+  return scope;
 }
 
 void OnEnd(const at::RecordFunction& function, at::ObserverContext* scope) {

@@ -174,6 +174,24 @@ TEST(DevicePrograms, random_integers_keep_their_bounds) {
   EXPECT_EQ(run.Said("first"), "[4, 1, 4, 1, 4, 3, 2, 1] [26, 46, 38, 14, 0, 15, 8, 11]");
 }
 
+TEST(DevicePrograms, integers_are_changed_in_place) {
+  const ProgramRun run = RunProgram("integers");
+  EXPECT_EQ(run.Said("added"), "2");
+  EXPECT_EQ(run.Said("copied"), "2 0");
+  EXPECT_EQ(run.Said("out"), "[1, 2, 3] [1, 2]");
+  EXPECT_EQ(run.Said("table"), "[[9, 2], [9, 4], [8, 6]]");
+  EXPECT_EQ(run.Said("zeroed"), "[[0, 2], [0, 4], [0, 6]]");
+}
+
+// What a kernel changed in a way that nobody knows is not what it was before.
+TEST(DevicePrograms, overwritten_integers_are_unknown) {
+  const ProgramRun run = RunProgram("integers");
+  EXPECT_EQ(run.Said("column"), "[1, 3, 5]");
+  EXPECT_EQ(run.Said("forgotten"), "[0, 0, 0]");
+  EXPECT_EQ(run.Said("converted"), "[0, 0, 0]");
+  EXPECT_EQ(run.counters.at("unwritten_device_bytes_read"), 2);
+}
+
 TEST(DevicePrograms, sharded_models_train_on_one_rank) {
   const ProgramRun run = RunProgram("sharded");
   for (const std::string name : {"fsdp1", "fsdp2", "ddp"}) {

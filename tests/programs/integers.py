@@ -1,4 +1,4 @@
-"""Integers that a program reads back: unique values of known and of unknown ones, random ones."""
+"""Integers that a program reads back: unique values, random ones, and what ops change in place."""
 
 import torch
 
@@ -50,6 +50,42 @@ def random_integers():
     print("first", lists(few[:8], order[:8]))
 
 
+def changed_in_place():
+    count = torch.zeros((), dtype=torch.long, device="cuda")
+    weight = torch.zeros(4, device="cuda")
+    torch._foreach_add_([weight, count], 2)
+    print("added", count.item())
+    copy = torch.ones((), dtype=torch.int32, device="cuda")
+    torch._foreach_copy_([weight, copy], [weight, count])
+    torch._foreach_zero_([weight, count])
+    print("copied", copy.item(), count.item())
+    out = torch.empty(3, dtype=torch.long, device="cuda")
+    torch.add(torch.arange(3, device="cuda"), 1, out=out)
+    print("out", out.tolist(), torch.nonzero(out > 1, out=torch.empty_like(out)).flatten().tolist())
+    table = torch.arange(6, device="cuda").view(3, 2)
+    table[:, 0] = 9
+    table[:, 1] += 1
+    table[2].clamp_(max=8)
+    print("table", table.tolist())
+    table[:, 0].zero_()
+    print("zeroed", table.tolist())
+
+
+def overwritten_by_kernels():
+    scores = torch.randn(3, device="cuda")
+    unknown = scores.long()
+    table = torch.arange(6, device="cuda").view(3, 2)
+    table[:, 0] += unknown
+    print("column", table[:, 1].tolist())
+    print("forgotten", table[:, 0].tolist())
+    counts = torch.ones(3, dtype=torch.int32, device="cuda")
+    counts.copy_(scores)
+    torch._foreach_mul_([counts], 2)
+    print("converted", counts.tolist())
+
+
 known_unique()
 unknown_unique()
 random_integers()
+changed_in_place()
+overwritten_by_kernels()
