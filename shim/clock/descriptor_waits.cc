@@ -54,7 +54,7 @@ int WaitFor(int64_t timeout_ns, const Wait& wait) {
   const int ready = wait();
   if (ready == 0 && timeout_ns > 0) {
     const int error = errno;
-    (ThreadIssuesOps() ? MoveClockTo : MoveThreadClockTo)(CLOCK_MONOTONIC, deadline_ns);
+    (ThreadIssuesOps() ? MoveClockTo : MoveThreadClockTo)(CLOCK_MONOTONIC, deadline_ns + kWakeNs);
     errno = error;
   }
   return ready;

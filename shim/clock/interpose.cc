@@ -40,10 +40,6 @@ constexpr int64_t kNsPerSecond = 1'000'000'000;
 constexpr int64_t kLeastRoundingNs = 10'000;
 constexpr int64_t kRoundingParts = 16;
 
-// A sleep never ends early, but always a little late: a program that adds up sleeps in floating
-// point has slept long enough after as many of them as on a real machine.
-constexpr int64_t kWakeNs = 1'000;
-
 // Deadlines further back than this on the real-time clock must belong to the monotonic clock: no
 // machine has been up since the epoch.
 constexpr int64_t kMonotonicBelowNs = int64_t{1'000'000'000} * kNsPerSecond;  // September 2001
@@ -137,7 +133,7 @@ int WaitUntil(clockid_t clock, const timespec* deadline, const Wait& wait) {
   const timespec real_deadline = ToTimespec(RealDeadline(clock, deadline_ns));
   const int error = wait(&real_deadline);
   if (error == ETIMEDOUT) {
-    (ThreadIssuesOps() ? MoveClockTo : MoveThreadClockTo)(clock, deadline_ns);
+    (ThreadIssuesOps() ? MoveClockTo : MoveThreadClockTo)(clock, deadline_ns + kWakeNs);
   }
   return error;
 }
@@ -196,7 +192,7 @@ RealFunction<RwlockClock> real_clockwrlock("pthread_rwlock_clockwrlock");
 }  // namespace prism::shim
 
 using prism::shim::ClockIsReal;
-using prism::shim::ProgramNow;
+using prism::shim::ReadClock;
 using prism::shim::SleepVirtually;
 using prism::shim::ToTimespec;
 using prism::shim::WaitUntil;
@@ -215,7 +211,7 @@ PRISM_INTERPOSED int clock_gettime(clockid_t clock, timespec* now) noexcept {
     }
     return error;
   }
-  *now = ToTimespec(ProgramNow(clock) + ahead_ns);
+  *now = ToTimespec(ReadClock(clock, prism::shim::ThreadIssuesOps()) + ahead_ns);
   prism::shim::reading = {clock, prism::shim::Nanoseconds(*now)};
   return 0;
 }
@@ -224,7 +220,7 @@ PRISM_INTERPOSED int gettimeofday(timeval* now, void* zone) noexcept {
   if (ClockIsReal()) {
     return prism::shim::real_gettimeofday.get()(now, zone);
   }
-  const timespec time = ToTimespec(ProgramNow(CLOCK_REALTIME));
+  const timespec time = ToTimespec(ReadClock(CLOCK_REALTIME, prism::shim::ThreadIssuesOps()));
   now->tv_sec = time.tv_sec;
   now->tv_usec = time.tv_nsec / 1000;
   return 0;
@@ -234,7 +230,8 @@ PRISM_INTERPOSED time_t time(time_t* now) noexcept {
   if (ClockIsReal()) {
     return prism::shim::real_time.get()(now);
   }
-  const time_t seconds = ToTimespec(ProgramNow(CLOCK_REALTIME)).tv_sec;
+  const time_t seconds =
+      ToTimespec(ReadClock(CLOCK_REALTIME, prism::shim::ThreadIssuesOps())).tv_sec;
   if (now != nullptr) {
     *now = seconds;
   }
@@ -245,7 +242,7 @@ PRISM_INTERPOSED int timespec_get(timespec* now, int base) noexcept {
   if (ClockIsReal() || base != TIME_UTC) {
     return prism::shim::real_timespec_get.get()(now, base);
   }
-  *now = ToTimespec(ProgramNow(CLOCK_REALTIME));
+  *now = ToTimespec(ReadClock(CLOCK_REALTIME, prism::shim::ThreadIssuesOps()));
   return base;
 }
 

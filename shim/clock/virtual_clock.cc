@@ -19,6 +19,13 @@ int64_t start_ns[kClocks];         // written before is_virtual is set, constant
 
 thread_local int64_t thread_ns = 0;  // virtual time until which this thread has slept
 
+// The calling thread's readings of the clock while time stood still.
+struct EqualReadings {
+  int64_t ns = 0;
+  int count = 0;
+};
+thread_local EqualReadings equal_readings;
+
 RealFunction<int(clockid_t, timespec*)> real_clock_gettime("clock_gettime");
 
 // CPU time of process and threads (2, 3 and the negative dynamic ones) stays real.
@@ -114,6 +121,19 @@ int64_t ProgramNow(clockid_t clock) {
     return shown_ns + RealNow(clock);
   }
   return shown_ns + start_ns[clock] + std::max(VirtualNow(), thread_ns);
+}
+
+int64_t ReadClock(clockid_t clock, bool thread_issues_ops) {
+  if (ClockIsVirtual() && FollowsWallTime(clock)) {
+    const int64_t now_ns = ProgramNow(CLOCK_MONOTONIC);
+    if (now_ns != equal_readings.ns) {
+      equal_readings = {.ns = now_ns, .count = 0};
+    } else if (++equal_readings.count >= kReadingsBeforeTimePasses) {
+      equal_readings.ns += kReadingNs;
+      (thread_issues_ops ? MoveClockTo : MoveThreadClockTo)(CLOCK_MONOTONIC, equal_readings.ns);
+    }
+  }
+  return ProgramNow(clock);
 }
 
 int64_t RealDeadline(clockid_t clock, int64_t program_deadline_ns) {

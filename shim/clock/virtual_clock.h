@@ -45,6 +45,13 @@ bool ClockIsReal();
 // clock does not follow wall time.
 int64_t ProgramNow(clockid_t clock);
 
+// The same for a thread of the program that reads the clock. One that does nothing else waits for
+// time to pass (`while (now() < end)`): while virtual time stands still, each reading after
+// kReadingsBeforeTimePasses equal ones takes kReadingNs.
+int64_t ReadClock(clockid_t clock, bool thread_issues_ops);
+inline constexpr int kReadingsBeforeTimePasses = 100'000;
+inline constexpr int64_t kReadingNs = 100;  // about what a turn of such a loop takes in Python
+
 // The real clock of the machine, whatever the mode; 0 for a clock that does not exist.
 int64_t RealNow(clockid_t clock);
 
@@ -53,5 +60,10 @@ int64_t RealNow(clockid_t clock);
 // kMinimumWaitNs for a future deadline, so that a caller that polls does not spin.
 int64_t RealDeadline(clockid_t clock, int64_t program_deadline_ns);
 inline constexpr int64_t kMinimumWaitNs = 1'000'000;
+
+// No sleep or wait ends early, but always a little late: who adds up sleeps in floating point has
+// slept long enough after as many of them as on a real machine, and who asks whether a deadline is
+// over after waiting for it finds it over.
+inline constexpr int64_t kWakeNs = 1'000;
 
 }  // namespace prism::shim

@@ -139,6 +139,15 @@ void ShowDescriptorWaits() {
   }
 }
 
+// Does nothing but read the clock until a time has come.
+void ShowSpin() {
+  Show("spin", Elapsed([] {
+         const auto end = std::chrono::steady_clock::now() + milliseconds(20);
+         while (std::chrono::steady_clock::now() < end) {
+         }
+       }));
+}
+
 // Sleeps until a point in time, in steps that floating point does not hold exactly.
 void ShowSleepLoop() {
   const auto seconds = [] {
@@ -281,6 +290,7 @@ int main(int count, char** arguments) {
   ShowShortSleeps();
   ShowWaits();
   ShowDescriptorWaits();
+  ShowSpin();
   ShowWatcher();
   ShowWatchdog();
   return 0;

@@ -138,6 +138,7 @@ TEST(Clock, shows_virtual_time_in_emulation) {
     EXPECT_EQ(outcome.shown[wait], 20) << wait;
   }
   EXPECT_EQ(outcome.shown["poll_of_ready"], 0);
+  EXPECT_EQ(outcome.shown["spin"], 20);
   EXPECT_LT(outcome.shown["watchdog_looked_after"], 1'000);
   ExpectSleeps(&outcome);
   EXPECT_LT(outcome.real_seconds, 5);  // of some 27 virtual seconds
