@@ -56,6 +56,18 @@ void Master::TakeEmulated(MessageKind kind, WireReader* message, Coordinator* co
   coordinator->RankLeft(rank);
 }
 
+void Master::LogStop(const StoppedRank& stopped) {
+  std::string givers;
+  for (const Rank giver : stopped.guessed_from) {
+    givers += fmt::format("{}{}", givers.empty() ? "" : ", ", giver.value());
+  }
+  const bool is_one = stopped.guessed_from.size() == 1;
+  context_.logger.Info(
+      "rank {} stopped after it was given other values in place of those of {} {}: recording "
+      "{} first",
+      stopped.rank.value(), is_one ? "rank" : "ranks", givers, is_one ? "it" : "these");
+}
+
 Status Master::HandleMessage(const PeerMessage& message, Coordinator* coordinator) {
   WireReader in(message.bytes);
   const auto kind = in.Get<MessageKind>();
@@ -69,9 +81,15 @@ Status Master::HandleMessage(const PeerMessage& message, Coordinator* coordinato
       }
       return OkStatus();
     }
-    case MessageKind::kFragment: {
-      PRISM_ASSIGN_OR_RETURN(graph::Fragment fragment, graph::ParseFragment(in.GetText()));
-      slice_.Add(std::move(fragment), in.GetText());
+    case MessageKind::kRecorded: {
+      PRISM_ASSIGN_OR_RETURN(RecordedRank recorded, GetRecorded(&in));
+      slice_.Add(std::move(recorded));
+      return OkStatus();
+    }
+    case MessageKind::kStopped: {
+      StoppedRank stopped = GetStopped(&in);
+      LogStop(stopped);
+      slice_.Add(std::move(stopped));
       return OkStatus();
     }
     case MessageKind::kFailed: {
@@ -127,6 +145,14 @@ void Master::SendAnswers(const AnswerBatch& batch) {
 }
 
 Status Master::Record(const std::vector<Rank>& ranks) {
+  for (std::vector<Rank> next = ranks; !next.empty();) {
+    PRISM_RETURN_IF_ERROR(RecordRound(next));
+    PRISM_ASSIGN_OR_RETURN(next, slice_.TakeLacking());
+  }
+  return OkStatus();
+}
+
+Status Master::RecordRound(const std::vector<Rank>& ranks) {
   progress_.BeginStage(
       "slice",
       fmt::format(
@@ -139,11 +165,10 @@ Status Master::Record(const std::vector<Rank>& ranks) {
     PutRanks(ranks, &message);
     session_.Send(worker, message.Take());
   }
-  const size_t before = slice_.fragments().size();
-  const auto recorded = [&] { return slice_.fragments().size() - before; };
-  while (recorded() < ranks.size()) {
+  while (slice_.ended_in_round() < ranks.size()) {
     PRISM_RETURN_IF_ERROR(Pump(nullptr));
-    progress_.Update(static_cast<double>(recorded()) / static_cast<double>(ranks.size()));
+    progress_.Update(static_cast<double>(slice_.ended_in_round()) /
+                     static_cast<double>(ranks.size()));
   }
   slice_.EndRound();
   return OkStatus();

@@ -71,7 +71,9 @@ class Master {
  private:
   Status RunStages(RunOutcome* outcome);
   Status Slice();
+  // These ranks, and those that they turn out to need.
   Status Record(const std::vector<Rank>& ranks);
+  Status RecordRound(const std::vector<Rank>& ranks);
   std::string SourceLinesOf(const graph::Graph& graph, Rank rank, uint32_t op);
   Status Build(RunOutcome* outcome);
   Status ReplayAll(RunOutcome* outcome);
@@ -91,6 +93,7 @@ class Master {
 
   // Messages, own worker, interrupts; sleeps when there was nothing. `coordinator` may be null.
   Status Pump(Coordinator* coordinator);
+  void LogStop(const StoppedRank& stopped);
   Status HandleMessage(const PeerMessage& message, Coordinator* coordinator);
   void SendAnswers(const AnswerBatch& batch);
   void StopWorkers(const Status& status);

@@ -118,9 +118,12 @@ bool Master::MayAdopt(const Coordinator& coordinator) const {
 Status Master::Adopt(Rank rank, RunOutcome* outcome) {
   adopted_.insert(rank);
   PRISM_RETURN_IF_ERROR(Record({rank}));
-  PRISM_ASSIGN_OR_RETURN(
-      outcome->graph,
-      slicer::AdoptFragment(outcome->graph, std::move(slice_.TakeFragments().back())));
+  for (graph::Fragment& fragment : slice_.TakeFragments()) {
+    if (fragment.rank == rank) {
+      PRISM_ASSIGN_OR_RETURN(outcome->graph,
+                             slicer::AdoptFragment(outcome->graph, std::move(fragment)));
+    }
+  }
   context_.job = outcome->graph.job;
   PRISM_RETURN_IF_ERROR(
       graph::RefuseInvalid(outcome->graph)

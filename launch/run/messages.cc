@@ -17,6 +17,39 @@ std::vector<Rank> GetRanks(WireReader* message) {
   return ranks;
 }
 
+std::string Encode(const RecordedRank& recorded) {
+  WireWriter out;
+  out.Put(MessageKind::kRecorded).PutText(graph::SerializeFragment(recorded.fragment));
+  PutRanks(recorded.guessed_from, &out);
+  return out.PutText(recorded.values).Take();
+}
+
+Result<RecordedRank> GetRecorded(WireReader* message) {
+  RecordedRank read;
+  PRISM_ASSIGN_OR_RETURN(read.fragment, graph::ParseFragment(message->GetText()));
+  read.guessed_from = GetRanks(message);
+  read.values = message->GetText();
+  return read;
+}
+
+std::string Encode(const StoppedRank& stopped) {
+  WireWriter out;
+  out.Put(MessageKind::kStopped).Put(stopped.rank.value());
+  out.Put(static_cast<int32_t>(stopped.end.code())).PutText(stopped.end.message());
+  PutRanks(stopped.guessed_from, &out);
+  return out.PutText(stopped.values).Take();
+}
+
+StoppedRank GetStopped(WireReader* message) {
+  StoppedRank read;
+  read.rank = Rank(message->Get<uint32_t>());
+  const auto code = static_cast<StatusCode>(message->Get<int32_t>());
+  read.end = {code, std::string(message->GetText())};
+  read.guessed_from = GetRanks(message);
+  read.values = message->GetText();
+  return read;
+}
+
 std::string Encode(const EmulateMessage& message) {
   WireWriter out;
   out.Put(MessageKind::kEmulate)

@@ -9,13 +9,15 @@
 
 #include "graph/base/ids.h"
 #include "launch/process/wire.h"
+#include "launch/run/recorded_slice.h"
 
 namespace prism::launch {
 
 enum class MessageKind : uint8_t {
   kHello,     // worker → 0: pid, host name
   kRecord,    // 0 → worker: RecordedLength, the value book so far; record these ranks
-  kFragment,  // worker → 0: a recorded rank's fragment, the values that it sent to absent ranks
+  kRecorded,  // worker → 0: RecordedRank
+  kStopped,   // worker → 0: StoppedRank; recorded later, or the run fails
   kFailed,    // worker → 0: status code, message
   kEmulate,   // 0 → worker: EmulateMessage; start the emulation
   kOps,       // worker → 0: number of the emulation, RankEvents of its sandbox ranks
@@ -28,6 +30,12 @@ enum class MessageKind : uint8_t {
 
 void PutRanks(const std::vector<Rank>& ranks, WireWriter* message);
 std::vector<Rank> GetRanks(WireReader* message);
+
+// With the kind before it; what follows the kind.
+std::string Encode(const RecordedRank& recorded);
+Result<RecordedRank> GetRecorded(WireReader* message);
+std::string Encode(const StoppedRank& stopped);
+StoppedRank GetStopped(WireReader* message);
 
 // Sent when an emulation begins. Texts are views: into the sender's own strings when encoding, into
 // the received message when decoded.

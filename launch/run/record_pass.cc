@@ -41,6 +41,9 @@ struct RecordPass::Slot {
   double iteration_seconds = 0;  // its length
   std::string torch_version = {};
   std::string values = {};  // that the rank sent to absent ones
+  size_t certain_bytes =
+      0;  // of these, sent before it was given any value that was not its giver's
+  std::vector<Rank> guessed_from = {};
   std::optional<RecordedRank> otherwise = {};
   bool finished = false;
 
@@ -51,6 +54,10 @@ struct RecordPass::Slot {
       head.giver = static_cast<int32_t>(process->rank().value());
       head.iteration = recorder.iterations();
       channel::AppendValue(head, payload, &values);
+    }
+    if (record.kind == channel::RecordKind::kGuess) {
+      certain_bytes = guessed_from.empty() ? values.size() : certain_bytes;
+      guessed_from.emplace_back(static_cast<uint32_t>(record.guess.giver));
     }
     if (startup_seconds == 0 && record.kind == channel::RecordKind::kKernel) {
       startup_seconds = watch.Seconds();
@@ -192,6 +199,12 @@ Status RecordPass::FinishSlot(Slot& slot) {
     recorded_.push_back(*std::move(slot.otherwise));
     return OkStatus();
   }
+  if (end.code() == StatusCode::kRunFailed && !slot.guessed_from.empty()) {
+    slot.values.resize(slot.certain_bytes);
+    channel::CountIterationsFrom(slot.recorder.iterations() + 1, &slot.values);  // none is steady
+    stopped_.push_back({slot.process->rank(), end, slot.guessed_from, slot.values});
+    return OkStatus();
+  }
   PRISM_RETURN_IF_ERROR(end);
   if (!fragment.ok() && !steps.has_value()) {
     return Status(fragment.status().code(),
@@ -204,7 +217,7 @@ Status RecordPass::FinishSlot(Slot& slot) {
     fragment->iteration_seconds = slot.iteration_seconds;
     fragment->torch_version = slot.torch_version;
     channel::CountIterationsFrom(fragment->warmup_iterations, &slot.values);
-    recorded = RecordedRank{*std::move(fragment), std::move(slot.values)};
+    recorded = RecordedRank{*std::move(fragment), std::move(slot.values), slot.guessed_from};
   }
   if (slot.recorder.has_looked_less()) {
     context_.logger.Info(

@@ -21,11 +21,6 @@
 
 namespace prism::launch {
 
-struct RecordedRank {
-  graph::Fragment fragment;
-  std::string values;  // that it sent to absent ranks: a part of a value book
-};
-
 // This process's share of the ranks, up to `slots` sandbox processes at a time. Step() does what
 // can be done now.
 class RecordPass {
@@ -52,6 +47,10 @@ class RecordPass {
   // Ranks finished since the last call.
   std::vector<RecordedRank> TakeRecorded() { return std::move(recorded_); }
 
+  // Ranks stopped since the last call: of a user's program, which may have failed for want of what
+  // absent ranks would have sent.
+  std::vector<StoppedRank> TakeStopped() { return std::move(stopped_); }
+
  private:
   struct Slot;
 
@@ -75,6 +74,7 @@ class RecordPass {
   size_t waits_ = 0;
   std::vector<std::unique_ptr<Slot>> slots_;
   std::vector<RecordedRank> recorded_;
+  std::vector<StoppedRank> stopped_;
   std::unique_ptr<SharedMemory> values_;  // null: the book is empty
   uint64_t values_bytes_ = 0;
 };

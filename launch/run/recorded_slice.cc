@@ -5,14 +5,28 @@
 
 namespace prism::launch {
 
-void RecordedSlice::Add(graph::Fragment fragment, std::string_view values) {
-  given_[fragment.rank] = values;
+void RecordedSlice::Add(RecordedRank recorded) {
+  graph::Fragment& fragment = recorded.fragment;
+  given_[fragment.rank] = std::move(recorded.values);
+  if (!recorded.guessed_from.empty()) {
+    guessed_.insert(fragment.rank);
+  }
   iterations_[fragment.rank] = fragment.warmup_iterations;
   if (fragment.rank == Rank(0)) {
     length_ = {fragment.steps_per_iteration,
                std::min(fragment.iterations, fragment.warmup_iterations + steady_iterations_)};
   }
   fragments_.push_back(std::move(fragment));
+}
+
+void RecordedSlice::Add(StoppedRank stopped) {
+  size_t& known_bytes = stopped_bytes_[stopped.rank];
+  if (stopped.values.size() <= known_bytes) {
+    stopped.values.clear();  // in the book already
+  }
+  known_bytes = std::max(known_bytes, stopped.values.size());
+  given_[stopped.rank] = stopped.values;
+  stopped_.insert_or_assign(stopped.rank, std::move(stopped));
 }
 
 void RecordedSlice::EndRound() {
@@ -26,14 +40,43 @@ void RecordedSlice::EndRound() {
   given_.clear();
 }
 
+Result<std::vector<Rank>> RecordedSlice::TakeLacking() {
+  std::set<Rank> guessed;
+  for (const auto& [rank, stopped] : stopped_) {
+    guessed.insert(stopped.guessed_from.begin(), stopped.guessed_from.end());
+  }
+  std::erase_if(guessed, [this](Rank rank) { return told_bytes_.contains(rank); });
+  if (!guessed.empty()) {
+    return std::vector<Rank>(guessed.begin(), guessed.end());
+  }
+  std::vector<Rank> again;
+  for (const auto& [rank, stopped] : stopped_) {
+    if (told_bytes_.at(rank) < book_.size() - stopped.values.size()) {
+      again.push_back(rank);
+    }
+  }
+  if (again.empty() && !stopped_.empty()) {
+    return stopped_.begin()->second.end;
+  }
+  for (const Rank rank : again) {
+    stopped_.erase(rank);
+  }
+  return again;
+}
+
+bool RecordedSlice::WasToldTooEarly(const graph::Fragment& fragment) const {
+  if (told_bytes_.at(fragment.rank) == book_.size()) {
+    return false;
+  }
+  return guessed_.contains(fragment.rank) ||
+         std::any_of(fragment.warnings.begin(), fragment.warnings.end(),
+                     [](const auto& warning) { return warning.code == "values_of_peer_role"; });
+}
+
 std::vector<Rank> RecordedSlice::TakeToldTooEarly() {
   std::vector<Rank> ranks;
   for (const graph::Fragment& fragment : fragments_) {
-    const bool guessed =
-        std::any_of(fragment.warnings.begin(), fragment.warnings.end(),
-                    [](const auto& warning) { return warning.code == "values_of_peer_role"; });
-    if (guessed && told_bytes_.at(fragment.rank) < book_.size() &&
-        told_again_.insert(fragment.rank).second) {
+    if (WasToldTooEarly(fragment) && told_again_.insert(fragment.rank).second) {
       ranks.push_back(fragment.rank);
     }
   }

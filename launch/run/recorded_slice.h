@@ -2,6 +2,9 @@
 // that recorded ranks sent to absent ones (shim/channel/value_book.h). Ranks recorded in a later
 // round are given the book as it is by then; in the emulation each rank is given what it was given
 // here.
+//
+// A rank whose program fails after it was given other values in place of an absent rank's, such as
+// the shape of a message, is not the last word: the absent ranks are recorded first, then it again.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +16,7 @@
 #include <vector>
 
 #include "graph/base/ids.h"
+#include "graph/base/status.h"
 #include "graph/fragment.h"
 
 namespace prism::launch {
@@ -23,21 +27,44 @@ struct RecordedLength {
   int32_t iterations = 0;  // at least that many; 0: until two are identical
 };
 
+struct RecordedRank {
+  graph::Fragment fragment;
+  std::string values;              // that it sent to absent ranks: a part of a value book
+  std::vector<Rank> guessed_from;  // absent ranks in whose place it was given others' integers
+};
+
+// A rank whose program failed with values that may not be what it would have been given.
+struct StoppedRank {
+  Rank rank;
+  Status end;                      // how it failed
+  std::vector<Rank> guessed_from;  // as of a recorded rank
+  std::string values;              // that it sent before it was given any of them
+};
+
 class RecordedSlice {
  public:
   // `steady_iterations`: for how many iterations after the first steady one rank 0 of a program is
   // recorded.
   explicit RecordedSlice(int32_t steady_iterations) : steady_iterations_(steady_iterations) {}
 
-  // Adds a rank of the current round, and the values that it sent.
-  void Add(graph::Fragment fragment, std::string_view values);
+  // Adds a rank of the current round.
+  void Add(RecordedRank recorded);
+  void Add(StoppedRank stopped);
+
+  // Ranks of the current round that were added.
+  [[nodiscard]] size_t ended_in_round() const { return given_.size(); }
 
   // All ranks of a round have been added: what they sent is in the book from now on.
   void EndRound();
 
-  // Ranks that were given values from a peer before those of their own root, or of a nearer peer,
-  // were known. They no longer count as recorded, and are returned once: record them again with all
-  // that is known now.
+  // After a round: the ranks to record next because of stopped ones, ascending; these are the ones
+  // that were guessed, or else stopped ranks for which more is known now. Fails as a stopped rank
+  // did if neither exist.
+  Result<std::vector<Rank>> TakeLacking();
+
+  // Ranks that were given other values before those of their own root or sender, or of a nearer
+  // peer, were known. They no longer count as recorded, and are returned once: record them again
+  // with all that is known now.
   std::vector<Rank> TakeToldTooEarly();
 
   // By rank, ascending after a round.
@@ -56,8 +83,13 @@ class RecordedSlice {
   [[nodiscard]] std::optional<int32_t> IterationOf(Rank rank) const;
 
  private:
+  [[nodiscard]] bool WasToldTooEarly(const graph::Fragment& fragment) const;
+
   std::vector<graph::Fragment> fragments_;
   std::map<Rank, std::string> given_;  // in the round that runs
+  std::set<Rank> guessed_;  // recorded ones that were given others' integers
+  std::map<Rank, StoppedRank> stopped_;
+  std::map<Rank, size_t> stopped_bytes_;  // that were in the book of ranks that stopped
   std::string book_;
   std::map<Rank, uint64_t> told_bytes_;
   std::set<Rank> told_again_;

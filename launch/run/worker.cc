@@ -181,11 +181,10 @@ void Worker::Handle(const std::string& message) {
 Result<bool> Worker::StepRecording() {
   PRISM_ASSIGN_OR_RETURN(const bool busy, recording_->Step());
   for (const RecordedRank& recorded : recording_->TakeRecorded()) {
-    session_.Send(0, WireWriter()
-                         .Put(MessageKind::kFragment)
-                         .PutText(graph::SerializeFragment(recorded.fragment))
-                         .PutText(recorded.values)
-                         .Take());
+    session_.Send(0, Encode(recorded));
+  }
+  for (const StoppedRank& stopped : recording_->TakeStopped()) {
+    session_.Send(0, Encode(stopped));
   }
   return busy;
 }

@@ -152,19 +152,20 @@ enum class RecordKind : uint8_t {
   kCommName = 16,  // the framework named a communicator's group after creating it
   kCommDestroy = 17,
   kValue = 18,  // a small value that this rank sent to absent ranks; the value follows
-  kHold = 19,   // a hold on a real GPU began or ended; asks for a deadline when it began
+  kGuess = 19,  // a value of an absent rank that may steer the program was not that rank's
+  kHold = 20,   // a hold on a real GPU began or ended; asks for a deadline when it began
   // Device memory.
-  kSegmentAlloc = 20,
-  kSegmentFree = 21,
-  kBlockAlloc = 22,
-  kBlockFree = 23,
-  kOutsideAlloc = 24,
-  kOutOfMemory = 25,
-  kAllocatorStats = 26,
+  kSegmentAlloc = 21,
+  kSegmentFree = 22,
+  kBlockAlloc = 23,
+  kBlockFree = 24,
+  kOutsideAlloc = 25,
+  kOutOfMemory = 26,
+  kAllocatorStats = 27,
   // The program.
-  kMarker = 27,
-  kCounter = 28,
-  kExit = 29,
+  kMarker = 28,
+  kCounter = 29,
+  kExit = 30,
 };
 
 // Tables that kDefine fills. The payload layout is given beside each.
@@ -298,6 +299,11 @@ struct ValueHead {
   uint8_t padding[3];
 };
 
+// Once per absent rank.
+struct GuessBody {
+  int32_t giver;  // global rank
+};
+
 // Larger values are data that does not affect control flow.
 inline constexpr uint32_t kMaxValueBytes = 256U << 10U;
 inline constexpr uint64_t kMaxValuesOfRank = 16U << 20U;
@@ -384,6 +390,7 @@ struct Record {
     CommNameBody comm_name;
     CommDestroyBody comm_destroy;
     ValueHead value;
+    GuessBody guess;
     HoldBody hold;
     SegmentBody segment;
     OutsideBody outside;

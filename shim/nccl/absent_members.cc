@@ -13,7 +13,6 @@
 
 #include "graph/base/fnv.h"
 #include "graph/base/mix.h"
-#include "shim/channel/value_book.h"
 #include "shim/session.h"
 
 namespace prism::shim {
@@ -185,6 +184,7 @@ void AbsentMembers::Provide(const ValueHead& head,
                             Memory* memory) {
   const size_t bytes = BytesOf(call);
   const auto [origin, value] = LookUp(head);
+  TellGuess(head, call, origin);
   if (!value.empty()) {
     const bool is_scatter = head.operation == static_cast<uint8_t>(ExchangeOperation::kScatter);
     const size_t offset = is_scatter ? static_cast<size_t>(call.group.rank) * bytes : 0;
@@ -269,6 +269,25 @@ void AbsentMembers::Send(const ExchangeCall& call, const void* send, Memory* mem
   Keep(head, send, memory);
 }
 
+void AbsentMembers::TellGuess(const ValueHead& head, const ExchangeCall& call, ValueOrigin origin) {
+  const bool may_steer = !IsFloating(call.element) && head.payload_bytes > 0 &&
+                         head.payload_bytes <= channel::kMaxValueBytes;
+  if (SessionMode() != channel::Mode::kRecord || origin == ValueOrigin::kRecorded || !may_steer ||
+      head.giver == SessionConfig().rank) {
+    return;
+  }
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!guessed_.insert(head.giver).second) {
+      return;
+    }
+  }
+  channel::Record record = {};
+  record.kind = channel::RecordKind::kGuess;
+  record.guess.giver = head.giver;
+  Emit(record);
+}
+
 bool AbsentMembers::Mirror(const ExchangeCall& call, void* recv, Memory* memory) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto last = last_sent_.find({BytesOf(call), call.element});
@@ -288,7 +307,8 @@ void AbsentMembers::Receive(const ExchangeCall& call, void* recv, Memory* memory
     const std::lock_guard<std::mutex> lock(mutex_);
     head.sequence = received_[call.root]++;
   }
-  const std::span<const std::byte> value = LookUp(head).value;
+  const auto [origin, value] = LookUp(head);
+  TellGuess(head, call, origin);
   if (!value.empty()) {
     memory->Write(recv, bytes, value.data());
     return;

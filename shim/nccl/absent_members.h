@@ -18,17 +18,23 @@
 // (larger than what is kept), "virtual_recv_mirrored", "virtual_recv", "values_beyond_limit" (sent,
 // but too large in total to keep), "gathered_objects_repeated" (bytes of absent members in an
 // all_gather or gather, which are those of a present one).
+//
+// Integers, of which programs make shapes, counts and objects, steer it: when they are not those of
+// the very root or sender, the worker is told (RecordKind::kGuess). If the program then fails, that
+// rank is recorded first (launch/run/recorded_slice.h).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "shim/channel/messages.h"
+#include "shim/channel/value_book.h"
 #include "shim/nccl/exchange.h"
 #include "shim/nccl/membership.h"
 
@@ -63,6 +69,9 @@ class AbsentMembers {
                            const ExchangeCall& call,
                            const void* send,
                            Memory* memory);
+  void TellGuess(const channel::ValueHead& head,
+                 const ExchangeCall& call,
+                 channel::ValueOrigin origin);
   bool Mirror(const ExchangeCall& call, void* recv, Memory* memory);
 
   Membership members_;
@@ -73,6 +82,7 @@ class AbsentMembers {
   std::map<std::pair<ExchangeOperation, int32_t>, uint64_t> rooted_;
   std::map<int32_t, uint64_t> sent_;  // messages so far, by peer
   std::map<int32_t, uint64_t> received_;
+  std::set<int32_t> guessed_;  // givers that the worker was told of
   std::map<std::pair<size_t, Element>, std::vector<std::byte>> last_sent_;  // by bytes and type
 };
 

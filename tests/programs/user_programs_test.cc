@@ -14,7 +14,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "tests/support/job_run.h"
+#include "tests/programs/user_program.h"
 
 namespace prism {
 namespace {
@@ -23,48 +23,6 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
-
-class UserProgram : public testing::Test {
- protected:
-  [[nodiscard]] Finished RunScript(const std::string& script,
-                                   const std::vector<std::string>& options) {
-    std::vector<std::string> command = {PRISM_EMULATE, "--out", folder_ / "out"};
-    command.insert(command.end(), options.begin(), options.end());
-    command.insert(command.end(), {"--", PRISM_PYTHON, PRISM_PROGRAM_DIR "/" + script});
-    return RunCommand(command);
-  }
-
-  // tests/programs/training.py, which does `how` at its third step, on two GPUs.
-  [[nodiscard]] Finished Train(const std::string& how, const std::vector<std::string>& more = {}) {
-    std::vector<std::string> command = {PRISM_EMULATE,   "--target-gpus",   "2", "--out",
-                                        folder_ / "out", "--sandbox-ranks", "0"};
-    command.insert(command.end(), more.begin(), more.end());
-    command.insert(command.end(), {"--", PRISM_PYTHON, PRISM_PROGRAM_DIR "/training.py", how});
-    return RunCommand(command);
-  }
-
-  void ExpectNothingLeft() const {
-    // Killed processes take a moment to disappear.
-    for (int look = 0; look < 100 && !Descendants().empty(); ++look) {
-      usleep(50'000);
-    }
-    EXPECT_TRUE(Descendants().empty());
-    EXPECT_FALSE(HasPartialOutput(folder_ / "out"));
-  }
-
-  void ExpectFailure(const Finished& run, const std::string& text) const {
-    EXPECT_EQ(run.code, 1) << run.output;
-    EXPECT_THAT(run.output, HasSubstr(text));
-    EXPECT_THAT(Entries(folder_ / "out"), ElementsAre("FAILED"));
-    ExpectNothingLeft();
-  }
-
-  [[nodiscard]] std::string Log(int rank = 0) const {
-    return ReadText(folder_ / ("out/logs/rank" + std::to_string(rank) + ".log"));
-  }
-
-  ScratchFolder folder_;
-};
 
 // The program's own clock shows the time of the target: every step of the emulation is as long as
 // an iteration.
@@ -405,20 +363,6 @@ TEST_F(UserProgram, saves_its_shards) {
   EXPECT_THAT(summary, HasSubstr("gathered_objects_repeated"));
   EXPECT_THAT(summary, HasSubstr("checkpoint_of_absent_ranks"));
   EXPECT_THAT(Log(), HasSubstr("saved as rank 0"));
-}
-
-// Rank 5 is not the root of its group and gets shapes from another stage: both of these are absent.
-// Rank 0, the first one recorded, is given nothing.
-TEST_F(UserProgram, is_told_what_absent_roots_and_senders_gave) {
-  const Finished run =
-      RunScript("absent_roots.py", {"--target-gpus", "8", "--sandbox-ranks", "0,5"});
-  ASSERT_EQ(run.code, 0) << run.output;
-  EXPECT_THAT(Log(5), HasSubstr("objects [{'stage': 1, 'names': ['a', 'b']}]\n"));
-  EXPECT_THAT(Log(5), HasSubstr("step 2 count 4 mask 8 shape [16, 256]\n"));
-  const auto summary = nlohmann::json::parse(ReadText(folder_ / "out/summary.json"));
-  EXPECT_THAT(summary["assumptions"].dump(),
-              AllOf(HasSubstr("values of absent ranks"), HasSubstr("by absent roots")));
-  EXPECT_THAT(summary["warnings"].dump(), Not(HasSubstr("absent_root")));
 }
 
 TEST_F(UserProgram, is_told_that_it_has_no_such_groups_and_never_communicates) {
