@@ -21,7 +21,7 @@
 
 namespace prism::channel {
 
-inline constexpr uint32_t kProtocolVersion = 8;
+inline constexpr uint32_t kProtocolVersion = 9;
 
 // What a program prints if its shim was built with a different version of this file; the launcher
 // looks for it.

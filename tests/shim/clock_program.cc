@@ -275,6 +275,36 @@ void ShowWatchdog() {
   watchdog.join();
 }
 
+// A thread of autograd that releases something after it has told that its pass is over, then waits
+// for the next pass.
+void ShowBackwardThread() {
+  std::mutex mutex;
+  std::condition_variable condition;
+  bool is_over = false;
+  bool ends = false;
+  std::atomic<int> released{0};
+  std::unique_lock<std::mutex> waiting(mutex);
+  std::thread backward([&] {
+    pthread_setname_np(pthread_self(), "pt_autograd_0");
+    std::unique_lock<std::mutex> lock(mutex);
+    is_over = true;
+    lock.unlock();
+    condition.notify_all();
+    poll(nullptr, 0, 20);
+    ++released;
+    lock.lock();
+    condition.wait(lock, [&] { return ends; });
+  });
+  condition.wait(waiting, [&] { return is_over; });
+  waiting.unlock();
+  Show("backward_thread_released", released);
+  waiting.lock();
+  ends = true;
+  waiting.unlock();
+  condition.notify_all();
+  backward.join();
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -293,5 +323,6 @@ int main(int count, char** arguments) {
   ShowSpin();
   ShowWatcher();
   ShowWatchdog();
+  ShowBackwardThread();
   return 0;
 }

@@ -113,6 +113,7 @@ void ExpectSleeps(Outcome* outcome) {
   EXPECT_GE(outcome->shown["watcher_sleep"], 30);
   EXPECT_GE(outcome->shown["watcher_wait_for"], 20);
   EXPECT_GE(outcome->shown["watchdog_looks"], 1);
+  EXPECT_EQ(outcome->shown["backward_thread_released"], 1);
 }
 
 TEST(Clock, shows_virtual_time_in_emulation) {
