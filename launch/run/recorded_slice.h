@@ -87,7 +87,7 @@ class RecordedSlice {
 
   std::vector<graph::Fragment> fragments_;
   std::map<Rank, std::string> given_;  // in the round that runs
-  std::set<Rank> guessed_;  // recorded ones that were given others' integers
+  std::set<Rank> guessed_;             // recorded ones that were given others' integers
   std::map<Rank, StoppedRank> stopped_;
   std::map<Rank, size_t> stopped_bytes_;  // that were in the book of ranks that stopped
   std::string book_;
