@@ -29,8 +29,8 @@ constexpr WarningCode kCodes[] = {
     {"captured_values_left",
      "on a real GPU: a captured collective that was recorded without holds moved no values"},
     {"checkpoint_of_absent_ranks",
-     "the program saved a sharded checkpoint with ranks that do not run: their shards are left "
-     "out"},
+     "the program saved or loaded a sharded checkpoint with ranks that do not run: what they would "
+     "have written is left out"},
     {"cpu_group_without_members",
      "a CPU process group was made without saying who its members are: other sandbox ranks of it "
      "are not found"},

@@ -201,17 +201,35 @@ def _plan_without_absent(utils):
     wrapper.reduce_scatter = absent_aware
 
 
+def _all_present():
+    world = int(os.environ.get("WORLD_SIZE", "1"))
+    return all(_shim.prism_shim_rank_is_present(rank) for rank in range(world))
+
+
 def _trust_plans(planner):
     """A plan that lacks the shards of absent ranks covers no tensor."""
     validate = planner._validate_global_plan
 
     def trusting(plans, metadata):
-        world = int(os.environ.get("WORLD_SIZE", "1"))
-        if all(_shim.prism_shim_rank_is_present(rank) for rank in range(world)):
-            return validate(plans, metadata)
-        return True
+        return validate(plans, metadata) if _all_present() else True
 
     planner._validate_global_plan = trusting
+
+
+def _read_what_was_written(filesystem):
+    """A checkpoint that this run saved names what absent ranks would have written."""
+    reader = filesystem.FileSystemReader
+    read_data = reader.read_data
+
+    def read_present(self, plan, planner):
+        kept = [item for item in plan.items if item.storage_index in self.storage_data]
+        if len(kept) == len(plan.items) or _all_present():
+            return read_data(self, plan, planner)
+        _shim.prism_shim_count(
+            b"checkpoint_of_absent_ranks:what absent ranks would have written was not read")
+        return read_data(self, dataclasses.replace(plan, items=kept), planner)
+
+    reader.read_data = read_present
 
 
 def _order_weights(backward):
@@ -259,6 +277,7 @@ _changes = {
     "torch.distributed.pipelining._backward": _order_weights,
     "torch.distributed.checkpoint.utils": _plan_without_absent,
     "torch.distributed.checkpoint.default_planner": _trust_plans,
+    "torch.distributed.checkpoint.filesystem": _read_what_was_written,
 }
 for _name in [_name for _name in _changes if _name in sys.modules]:
     _changes.pop(_name)(sys.modules[_name])

@@ -1,4 +1,5 @@
-"""A sharded model that each rank saves its part of, once, and that gathers what ranks are called."""
+"""A sharded model that each rank saves its part of and loads it again, once, beside tensors that ranks
+have in common, and that gathers what ranks are called."""
 
 import os
 import sys
@@ -23,6 +24,9 @@ for step in range(6):
     optimizer.step()
     optimizer.zero_grad()
     if step == 0:
-        checkpoint.save({"model": get_model_state_dict(model)}, checkpoint_id=sys.argv[1])
+        counts = [torch.full((64,), float(i)) for i in range(dist.get_world_size())]
+        state = {"model": get_model_state_dict(model), "counts": counts}
+        checkpoint.save(state, checkpoint_id=sys.argv[1])
+        checkpoint.load(state, checkpoint_id=sys.argv[1])
         print(f"saved as {names[dist.get_rank()]}", flush=True)
 dist.destroy_process_group()

@@ -354,7 +354,7 @@ TEST_F(UserProgram, steps_in_hooks_of_a_backward_pass_on_its_own_thread) {
 }
 
 // What absent ranks would save, or under which names, is not known.
-TEST_F(UserProgram, saves_its_shards) {
+TEST_F(UserProgram, saves_its_shards_and_loads_them) {
   const Finished run =
       RunCommand({PRISM_EMULATE, "--out", folder_ / "out", "--target-gpus", "8", "--", PRISM_PYTHON,
                   PRISM_PROGRAM_DIR "/checkpoints.py", folder_ / "saved"});
