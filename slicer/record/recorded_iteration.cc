@@ -110,7 +110,7 @@ bool DoSame(const Iteration& a, const Iteration& b) {
   return !FirstDifference(a, b, std::max(a.ops.size(), b.ops.size())).has_value();
 }
 
-bool DoSameInAnotherOrder(const Iteration& a, const Iteration& b) {
+Difference DifferenceOf(const Iteration& a, const Iteration& b) {
   const auto sorted_texts = [](const Iteration& iteration) {
     std::vector<std::string> texts;
     for (const CanonicalOp& op : iteration.ops) {
@@ -119,7 +119,16 @@ bool DoSameInAnotherOrder(const Iteration& a, const Iteration& b) {
     std::ranges::sort(texts);
     return texts;
   };
-  return a.ops.size() == b.ops.size() && sorted_texts(a) == sorted_texts(b);
+  if (a.ops.size() != b.ops.size()) {
+    return Difference::kOps;
+  }
+  if (sorted_texts(a) == sorted_texts(b)) {
+    return Difference::kOrder;
+  }
+  const bool only_sizes = std::ranges::equal(a.ops, b.ops, [](const auto& one, const auto& other) {
+    return one.kind == other.kind && one.stream == other.stream;
+  });
+  return only_sizes ? Difference::kSizes : Difference::kOps;
 }
 
 std::optional<int32_t> FindPeriod(const std::vector<Iteration>& iterations) {

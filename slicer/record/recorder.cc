@@ -122,7 +122,7 @@ class Recorder::Impl {
   IterationSequence sequence_;
   int64_t ops_looked_at_ = 0;
   std::string difference_;  // of the last two iterations that differ
-  bool only_order_differs_ = false;
+  Difference kind_of_difference_ = Difference::kOps;
   bool used_device_ = false;
   std::map<std::string, Details> counters_;  // by code
   int64_t unsteady_segments_ = 0;
@@ -299,7 +299,7 @@ void Recorder::Impl::Judge(int32_t last, bool whole) {
   }
   difference_ = fmt::format("iterations {} and {} differ at op {}: {} against {}", last - 1, last,
                             *at, DescribeAt(before, *at), DescribeAt(after, *at));
-  only_order_differs_ = DoSameInAnotherOrder(before, after);
+  kind_of_difference_ = DifferenceOf(before, after);
 }
 
 // For the second of two that do the same: the very first has none before it.
@@ -311,7 +311,7 @@ void Recorder::Impl::NoteLateWaits() {
 // Why no two consecutive iterations do the same, and what the user can do about it.
 std::string Recorder::Impl::WhyAllDiffer() const {
   std::string message = difference_ + "; no two iterations in a row are the same";
-  if (only_order_differs_) {
+  if (kind_of_difference_ == Difference::kOrder) {
     return message +
            ", except in the order of their ops; a schedule that changes the order each time (say, "
            "by a set of addresses) cannot be recorded; give it a fixed order";
@@ -319,6 +319,9 @@ std::string Recorder::Impl::WhyAllDiffer() const {
   if (!complete()) {
     message += fmt::format(" among the {} that the program ran; let it run more steps, up to {}",
                            iterations(), kMaxIterations);
+  }
+  if (kind_of_difference_ == Difference::kSizes) {
+    message += "; if the lengths of batches vary, pad or pack them to one length";
   }
   if (!stream_.marked_by_program()) {
     message += fmt::format(

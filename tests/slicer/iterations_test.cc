@@ -198,6 +198,16 @@ TEST(Iterations, another_order_in_each_iteration_is_told_so) {
   EXPECT_THAT(fragment.status().message(), HasSubstr("except in the order of their ops"));
 }
 
+TEST(Iterations, another_batch_length_in_each_iteration_is_told_so) {
+  RecordScript script;
+  for (int i = 0; i < 5; ++i) {
+    AddTraining(&script, 16 + 8 * i);
+  }
+  const Result<graph::Fragment> fragment = RecordAll(script, 0, 0);
+  ASSERT_FALSE(fragment.ok());
+  EXPECT_THAT(fragment.status().message(), HasSubstr("pad or pack them to one length"));
+}
+
 TEST(Iterations, a_range_of_the_programs_own_goes_before_optimizer_steps) {
   RecordScript script;
   for (int i = 0; i < 4; ++i) {
