@@ -77,6 +77,28 @@ void AddBorders(const FragmentCommunicator& group, uint32_t world, Borders* bord
   }
 }
 
+// A process group of the framework, by name and number.
+using ProcessGroup = std::pair<std::string, uint32_t>;
+
+ProcessGroup ProcessGroupOf(const FragmentCommunicator& group) {
+  return {group.name, group.group_number};
+}
+
+// Process groups whose ranks send to each other one by one, for which torch makes a communicator of
+// each pair: some rank is in two of them. Where a pair begins says nothing about the grid.
+std::set<ProcessGroup> GroupsOfPairs(const std::vector<const Fragment*>& ranks) {
+  std::set<ProcessGroup> of_pairs;
+  for (const Fragment* fragment : ranks) {
+    std::set<ProcessGroup> seen;
+    for (const FragmentCommunicator& group : fragment->comm_slots) {
+      if (group.members.size() == 2 && !seen.insert(ProcessGroupOf(group)).second) {
+        of_pairs.insert(ProcessGroupOf(group));
+      }
+    }
+  }
+  return of_pairs;
+}
+
 // "tp" for "TENSOR_MODEL_PARALLEL_GROUP" or "mesh_tp"; "" when the name does not tell. The first
 // word of the table decides: "DATA_PARALLEL_GROUP_WITH_CP" is dp.
 std::string AxisOfName(std::string_view name) {
@@ -225,9 +247,12 @@ Result<std::vector<GridAxis>> DeriveGrid(const graph::ParallelSizes& given,
   borders.emplace(tp, "--tp");
   borders.emplace(tp * static_cast<uint32_t>(given.cp), "--cp");
   borders.emplace(world / static_cast<uint32_t>(given.pp), "--pp");
+  const std::set<ProcessGroup> of_pairs = GroupsOfPairs(ranks);
   for (const Fragment* fragment : ranks) {
     for (const FragmentCommunicator& group : fragment->comm_slots) {
-      AddBorders(group, world, &borders);
+      if (group.members.size() != 2 || !of_pairs.contains(ProcessGroupOf(group))) {
+        AddBorders(group, world, &borders);
+      }
     }
   }
   std::vector<GridAxis> axes;

@@ -304,6 +304,28 @@ TEST(Probe, messages_that_go_round_are_no_pipeline) {
             "pp");
 }
 
+// torch makes a communicator for each two ranks of a group that send to each other directly.
+TEST(Probe, pairs_of_a_group_are_no_axis) {
+  const auto with_pairs = [](uint32_t rank, std::vector<std::vector<Rank>> groups) {
+    Fragment fragment;
+    fragment.rank = Rank(rank);
+    for (std::vector<Rank>& members : groups) {
+      fragment.comm_slots.push_back({.name = "pp", .members = std::move(members)});
+    }
+    fragment.comm_slots.push_back({.name = "dp", .members = {Rank(rank), Rank(rank + 4)}});
+    return fragment;
+  };
+  const Fragment first = with_pairs(0, {{Rank(0), Rank(1)}});
+  const Fragment second = with_pairs(1, {{Rank(0), Rank(1)}, {Rank(1), Rank(2)}});
+  graph::ParallelSizes sizes;
+  sizes.dp = 8;
+  const auto grid = DeriveGrid(sizes, {&first, &second});
+  ASSERT_TRUE(grid.ok()) << grid.status().message();
+  ASSERT_EQ(grid->size(), 2U);
+  EXPECT_EQ(grid->front().size, 4);
+  EXPECT_EQ(grid->back().size, 2);
+}
+
 TEST(Probe, more_roles_than_allowed_are_refused_with_the_axis) {
   const Result<Outcome> outcome = ProbeAll(Options(0, 2), [](int32_t) { return 1; });
   ASSERT_FALSE(outcome.ok());
