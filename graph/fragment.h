@@ -71,6 +71,7 @@ struct Fragment {
   std::vector<Warning> warnings;
   int32_t warmup_iterations = 0;        // run before the recorded one
   int32_t iterations = 0;               // run in total
+  bool varies = false;                  // no two in a row are the same; this one stands for all
   std::vector<int32_t> odd_iterations;  // those after the recorded one that differ from it,
                                         // ascending
   std::string iteration_begin;          // what begins an iteration, in words

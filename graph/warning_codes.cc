@@ -65,6 +65,12 @@ constexpr WarningCode kCodes[] = {
      "a sandbox rank's host spent time that its graph does not have; the iteration time holds it"},
     {"host_waits_beyond_graph",
      "a sandbox rank's host waited for events where its graph has no wait"},
+    {"iterations_vary",
+     "no two iterations in a row did the same, though they communicated alike, as with batches of "
+     "different lengths: one stands for all, and ranks that were not recorded take those of "
+     "recorded ones, so that the time may miss the longest of many; peak memory is the most of all "
+     "iterations; a program that draws lengths must draw the same ones each time it starts",
+     true},
     {"kernels_without_name",
      "on a real GPU: the driver does not name a kernel, which is recorded as unknown"},
     {"large_copies_only_marked",

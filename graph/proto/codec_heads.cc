@@ -122,6 +122,7 @@ std::string EncodeFragmentHead(const Fragment& fragment) {
   head.set_torch_version(fragment.torch_version);
   head.set_warmup_iterations(fragment.warmup_iterations);
   head.set_iterations(fragment.iterations);
+  head.set_varies(fragment.varies);
   for (const int32_t odd : fragment.odd_iterations) {
     head.add_odd_iterations(odd);
   }
@@ -225,6 +226,7 @@ Status DecodeFragmentHead(std::string_view payload,
   fragment->torch_version = head.torch_version();
   fragment->warmup_iterations = head.warmup_iterations();
   fragment->iterations = head.iterations();
+  fragment->varies = head.varies();
   fragment->odd_iterations.assign(head.odd_iterations().begin(), head.odd_iterations().end());
   fragment->iteration_begin = head.iteration_begin();
   fragment->steps_per_iteration = head.steps_per_iteration();

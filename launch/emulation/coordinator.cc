@@ -163,6 +163,13 @@ void Coordinator::Depart(Member& member, const RankEvent& event) {
   if (!shared.empty()) {
     departure_ += "\n  " + shared;
   }
+  if (std::ranges::find(graph_->warnings, "iterations_vary", &graph::Warning::code) !=
+      graph_->warnings.end()) {
+    departure_ +=
+        "\n  no two of its iterations are the same: if it draws lengths of batches, give it a "
+        "seed, "
+        "so that it draws the same each time it starts";
+  }
   engine_.Run();
   const std::vector<std::string> stall = engine_.DescribeStall();
   for (size_t i = 0; i < std::min(kShownWaits, stall.size()); ++i) {

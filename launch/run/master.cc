@@ -160,7 +160,7 @@ Status Master::RecordRound(const std::vector<Rank>& ranks) {
           session_.size() == 1 ? "one process" : fmt::format("{} processes", session_.size())));
   for (int worker = 0; worker < session_.size(); ++worker) {
     WireWriter message;
-    message.Put(MessageKind::kRecord).Put(slice_.length().steps).Put(slice_.length().iterations);
+    message.Put(MessageKind::kRecord).Put(slice_.length());
     message.PutText(slice_.book());
     PutRanks(ranks, &message);
     session_.Send(worker, message.Take());

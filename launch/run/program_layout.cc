@@ -1,6 +1,7 @@
 #include "launch/run/program_layout.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -52,12 +53,35 @@ void CheckCommunicates(const std::vector<graph::Fragment>& fragments, RunContext
   }
 }
 
+// `varies`: those of some rank are never the same.
+void TellOfFewer(const IterationRange& alike, bool varies, RunContext* context) {
+  if (varies) {
+    context->assumptions.push_back(
+        fmt::format("iteration {} stands for all, and is the only one of the emulation: no two in "
+                    "a row are the same",
+                    alike.begin));
+    context->logger.Info("no two iterations in a row are the same: iteration {} stands for all",
+                         alike.begin);
+    return;
+  }
+  context->assumptions.push_back(
+      fmt::format("the emulation has {} of the {} iterations asked for: rank 0 does something "
+                  "else, or ends, after iteration {}",
+                  alike.count, context->options.iterations, alike.begin + alike.count - 1));
+  context->logger.Info("after warm-up the program has {}, of {} asked for",
+                       FormatCounted(alike.count, "equal iteration"), context->options.iterations);
+}
+
 }  // namespace
 
-IterationRange AlikeFrom(const graph::Fragment& fragment, int32_t begin) {
+IterationRange AlikeFrom(const std::vector<graph::Fragment>& fragments, int32_t begin) {
+  std::set<int32_t> odd;
+  for (const graph::Fragment& fragment : fragments) {
+    odd.insert(fragment.odd_iterations.begin(), fragment.odd_iterations.end());
+  }
   IterationRange range = {.begin = begin};
-  for (int32_t i = begin; i < fragment.iterations; ++i) {
-    if (!std::ranges::binary_search(fragment.odd_iterations, i)) {
+  for (int32_t i = begin; i < fragments.front().iterations; ++i) {
+    if (!odd.contains(i)) {
       ++range.count;
     } else if (range.count > 0) {
       break;
@@ -91,7 +115,7 @@ Status SettleProgram(const slicer::ProbeStep& found,
     warmup = std::max(warmup, fragment.warmup_iterations);
   }
   const graph::Fragment& first = fragments.front();
-  const IterationRange alike = AlikeFrom(first, warmup);
+  const IterationRange alike = AlikeFrom(fragments, warmup);
   context->job.facts.warmup_iterations = alike.begin;
   context->logger.Info("ranks form {}; {}; iterations begin with {}, {} of them to warm up",
                        graph::RankGrid(found.axes).ToText(),
@@ -117,12 +141,7 @@ Status SettleProgram(const slicer::ProbeStep& found,
                     alike.begin, warmup));
   }
   if (alike.count < context->options.iterations) {
-    context->assumptions.push_back(
-        fmt::format("the emulation has {} of the {} iterations asked for: rank 0 does something "
-                    "else, or ends, after iteration {}",
-                    alike.count, context->options.iterations, alike.begin + alike.count - 1));
-    context->logger.Info("after warm-up the program has {} equal iterations, of {} asked for",
-                         alike.count, context->options.iterations);
+    TellOfFewer(alike, std::ranges::any_of(fragments, &graph::Fragment::varies), context);
     context->options.iterations = alike.count;
   }
   for (std::string& line : AssumedEnvironment()) {

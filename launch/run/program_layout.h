@@ -17,8 +17,9 @@ struct IterationRange {
   int32_t count = 0;  // 0: there is none
 };
 
-// The first ones that a rank ran, from number `begin` on, without an odd one among them.
-IterationRange AlikeFrom(const graph::Fragment& fragment, int32_t begin);
+// The first ones that rank 0, whose fragment comes first, ran from number `begin` on, and that are
+// odd for no rank.
+IterationRange AlikeFrom(const std::vector<graph::Fragment>& fragments, int32_t begin);
 
 slicer::ProbeOptions MakeProbeOptions(const RunContext& context);
 

@@ -141,6 +141,7 @@ Status RecordPass::StartNext() {
   options.warmup_iterations = context_.job.user_program ? 0 : kWarmupIterations;
   options.steps_per_iteration = length.steps;
   options.least_iterations = length.iterations;
+  options.chosen = length.chosen;
   options.world_size = static_cast<int32_t>(context_.job.parallel.world_size());
   if (context_.job.user_program && rank == Rank(0)) {
     options.steady_iterations = context_.options.iterations;

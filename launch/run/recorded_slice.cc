@@ -14,7 +14,8 @@ void RecordedSlice::Add(RecordedRank recorded) {
   iterations_[fragment.rank] = fragment.warmup_iterations;
   if (fragment.rank == Rank(0)) {
     length_ = {fragment.steps_per_iteration,
-               std::min(fragment.iterations, fragment.warmup_iterations + steady_iterations_)};
+               std::min(fragment.iterations, fragment.warmup_iterations + steady_iterations_),
+               {.number = fragment.warmup_iterations, .always = fragment.varies}};
   }
   fragments_.push_back(std::move(fragment));
 }

@@ -18,6 +18,7 @@
 #include "graph/base/ids.h"
 #include "graph/base/status.h"
 #include "graph/fragment.h"
+#include "slicer/record/steady_search.h"
 
 namespace prism::launch {
 
@@ -25,6 +26,7 @@ namespace prism::launch {
 struct RecordedLength {
   int32_t steps = 1;       // optimizer steps per iteration, as far as is known
   int32_t iterations = 0;  // at least that many; 0: until two are identical
+  slicer::ChosenIteration chosen = {};
 };
 
 struct RecordedRank {

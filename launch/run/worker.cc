@@ -57,7 +57,7 @@ void Worker::Begin() {
 }
 
 Status Worker::Record(WireReader* message) {
-  const RecordedLength length = {message->Get<int32_t>(), message->Get<int32_t>()};
+  const RecordedLength length = message->Get<RecordedLength>();
   const std::string_view values = message->GetText();
   const std::vector<Rank> ranks = GetRanks(message);
   emulation_.reset();  // an emulation that is to be restarted

@@ -370,10 +370,13 @@ Status Probe::CheckCount(const RankGrid& grid) const {
   if (count <= options_.max_roles) {
     return OkStatus();
   }
-  return RunFailed(
-      fmt::format("ranks communicate differently along {}: {} ranks would have to be recorded, but "
-                  "--max-roles is {}; raise --max-roles",
-                  axes, count, options_.max_roles));
+  const bool varies =
+      std::ranges::any_of(fragments_, [](const auto& entry) { return entry.second->varies; });
+  return RunFailed(fmt::format(
+      "ranks communicate differently along {}: {} ranks would have to be recorded, but "
+      "--max-roles is {}; raise --max-roles{}",
+      axes, count, options_.max_roles,
+      varies ? ", or let all ranks have batches of the same lengths (one seed for all)" : ""));
 }
 
 Rank Probe::RepresentativeOf(const RankGrid& grid, Rank rank) const {

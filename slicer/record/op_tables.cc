@@ -13,22 +13,18 @@ namespace {
 
 using graph::OpKind;
 
-bool SameTransfer(const graph::PeerTransfer& a,
-                  const OpTables& a_tables,
-                  const graph::PeerTransfer& b,
-                  const OpTables& b_tables) {
-  return a.is_send == b.is_send && a.bytes == b.bytes &&
+bool SameTransferButForBytes(const graph::PeerTransfer& a,
+                             const OpTables& a_tables,
+                             const graph::PeerTransfer& b,
+                             const OpTables& b_tables) {
+  return a.is_send == b.is_send &&
          a_tables.peer_slots[a.peer_slot] == b_tables.peer_slots[b.peer_slot] &&
          a_tables.comm_slots[a.comm_slot] == b_tables.comm_slots[b.comm_slot];
 }
 
-bool SameTransfers(const graph::PeerGroup& a,
-                   const OpTables& a_tables,
-                   const graph::PeerGroup& b,
-                   const OpTables& b_tables) {
-  return std::ranges::equal(a.transfers, b.transfers, [&](const auto& left, const auto& right) {
-    return SameTransfer(left, a_tables, right, b_tables);
-  });
+bool SameBytes(const graph::PeerGroup& a, const graph::PeerGroup& b) {
+  return std::ranges::equal(a.transfers, b.transfers, {}, &graph::PeerTransfer::bytes,
+                            &graph::PeerTransfer::bytes);
 }
 
 std::vector<uint32_t> Ascending(const std::vector<Rank>& members) {
@@ -68,14 +64,34 @@ bool SameOp(const CanonicalOp& a,
     case OpKind::kMarker:
       return a_tables.strings[a.signature] == b_tables.strings[b.signature];
     case OpKind::kCollective:
-      return a_tables.collectives[a.signature] == b_tables.collectives[b.signature] &&
-             a_tables.comm_slots[a.comm_slot] == b_tables.comm_slots[b.comm_slot];
+      return a_tables.collectives[a.signature].bytes == b_tables.collectives[b.signature].bytes &&
+             SameButForBytes(a, a_tables, b, b_tables);
     case OpKind::kPeerGroup:
-      return SameTransfers(a_tables.peer_groups[a.signature], a_tables,
-                           b_tables.peer_groups[b.signature], b_tables);
+      return SameBytes(a_tables.peer_groups[a.signature], b_tables.peer_groups[b.signature]) &&
+             SameButForBytes(a, a_tables, b, b_tables);
     default:
       return true;
   }
+}
+
+bool SameButForBytes(const CanonicalOp& a,
+                     const OpTables& a_tables,
+                     const CanonicalOp& b,
+                     const OpTables& b_tables) {
+  if (a.kind != b.kind || a.stream != b.stream) {
+    return false;
+  }
+  if (a.kind == OpKind::kCollective) {
+    graph::CollectiveShape a_shape = a_tables.collectives[a.signature];
+    a_shape.bytes = b_tables.collectives[b.signature].bytes;
+    return a_shape == b_tables.collectives[b.signature] &&
+           a_tables.comm_slots[a.comm_slot] == b_tables.comm_slots[b.comm_slot];
+  }
+  const auto& a_transfers = a_tables.peer_groups[a.signature].transfers;
+  const auto& b_transfers = b_tables.peer_groups[b.signature].transfers;
+  return std::ranges::equal(a_transfers, b_transfers, [&](const auto& left, const auto& right) {
+    return SameTransferButForBytes(left, a_tables, right, b_tables);
+  });
 }
 
 std::string DescribeOp(const CanonicalOp& op, const OpTables& tables) {

@@ -56,6 +56,12 @@ bool SameOp(const CanonicalOp& a,
             const CanonicalOp& b,
             const OpTables& b_tables);
 
+// Whether two ops that communicate do so alike, in any amounts.
+bool SameButForBytes(const CanonicalOp& a,
+                     const OpTables& a_tables,
+                     const CanonicalOp& b,
+                     const OpTables& b_tables);
+
 // In the words of graph/describe.h.
 std::string DescribeOp(const CanonicalOp& op, const OpTables& tables);
 

@@ -1,6 +1,7 @@
 #include "slicer/record/recorded_iteration.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "graph/describe.h"
@@ -13,6 +14,10 @@ using graph::OpKind;
 
 bool IsSegmentOp(const CanonicalOp& op) {
   return op.kind == OpKind::kSegmentAlloc || op.kind == OpKind::kSegmentFree;
+}
+
+bool IsCommunication(const CanonicalOp& op) {
+  return op.kind == OpKind::kCollective || op.kind == OpKind::kPeerGroup;
 }
 
 // Removes the ops for which `is_dropped` holds; returns how many there were.
@@ -108,6 +113,17 @@ std::optional<size_t> FirstDifference(const Iteration& a, const Iteration& b, si
 
 bool DoSame(const Iteration& a, const Iteration& b) {
   return !FirstDifference(a, b, std::max(a.ops.size(), b.ops.size())).has_value();
+}
+
+bool CommunicateAlike(const Iteration& a, const Iteration& b) {
+  const auto calls = [](const Iteration& iteration) {
+    std::vector<CanonicalOp> ops;
+    std::ranges::copy_if(iteration.ops, std::back_inserter(ops), IsCommunication);
+    return ops;
+  };
+  return std::ranges::equal(calls(a), calls(b), [&](const auto& left, const auto& right) {
+    return SameButForBytes(left, a.tables, right, b.tables);
+  });
 }
 
 Difference DifferenceOf(const Iteration& a, const Iteration& b) {

@@ -43,6 +43,10 @@ std::optional<size_t> FirstDifference(const Iteration& a, const Iteration& b, si
 // Whether none of their ops differ.
 bool DoSame(const Iteration& a, const Iteration& b);
 
+// Whether both communicate alike, in any amounts: the same calls, in the same order, on the same
+// streams and with the same ranks.
+bool CommunicateAlike(const Iteration& a, const Iteration& b);
+
 // How two iterations that do not do the same differ.
 enum class Difference : uint8_t {
   kOrder,  // each op of one is one of the other

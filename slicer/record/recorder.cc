@@ -17,6 +17,7 @@
 #include "slicer/record/memory_tracker.h"
 #include "slicer/record/op_stream.h"
 #include "slicer/record/recorded_iteration.h"
+#include "slicer/record/steady_search.h"
 
 namespace prism::slicer {
 
@@ -33,13 +34,6 @@ bool IsComputedInBackward(const Record& record) {
          (record.kind == RecordKind::kKernel || record.kind == RecordKind::kMatmul);
 }
 
-// An iteration that equals the next one except for segments.
-struct NearlyFound {
-  int32_t number;
-  Iteration iteration;  // without its segment ops
-  int64_t segments;     // of both
-};
-
 }  // namespace
 
 class Recorder::Impl {
@@ -47,25 +41,26 @@ class Recorder::Impl {
   explicit Impl(const RecorderOptions& options)
       : options_(options),
         stream_(options.rank, 0, options.steps_per_iteration),
-        early_(options.rank) {}
+        early_(options.rank),
+        search_(options.chosen) {}
 
   Status Consume(const Record& record, std::span<const std::byte> payload);
   Result<graph::Fragment> Finish();
 
   [[nodiscard]] bool complete() const {
-    return found_.has_value() ? iterations() >= options_.least_iterations
-                              : stream_.iteration() >= kMaxIterations;
+    return found().has_value() ? iterations() >= options_.least_iterations
+                               : stream_.iteration() >= kMaxIterations;
   }
-  [[nodiscard]] std::optional<int32_t> steady_iteration() const { return found_; }
+  [[nodiscard]] const std::optional<int32_t>& found() const { return search_.found(); }
   [[nodiscard]] std::optional<int32_t> period() const {
-    if (!found_.has_value()) {
+    if (!found().has_value() || search_.varies()) {
       return FindPeriod(last_);
     }
     return LooksForPeriod() ? sequence_.Period() : std::nullopt;
   }
   [[nodiscard]] bool has_steady_iterations() const {
-    return found_.has_value() && options_.steady_iterations.has_value() &&
-           iterations() >= *found_ + *options_.steady_iterations;
+    return found().has_value() && options_.steady_iterations.has_value() &&
+           iterations() >= *found() + *options_.steady_iterations;
   }
   [[nodiscard]] bool has_looked_for_period() const {
     return has_steady_iterations() &&
@@ -99,9 +94,7 @@ class Recorder::Impl {
   [[nodiscard]] bool CountsOutside() const {
     return options_.least_iterations == 0 || iterations() < options_.least_iterations;
   }
-  Status FindIdentical();
-  void Judge(int32_t last, bool whole);
-  void NoteLateWaits();
+  Status FindSteady();
   [[nodiscard]] std::string WhyAllDiffer() const;
   [[nodiscard]] std::string WhyNone() const;
   using Details = std::map<std::string, int64_t>;  // how often each was counted
@@ -113,22 +106,14 @@ class Recorder::Impl {
   MemoryTracker memory_;
   HostMeter host_;
   EarlyCounter early_;
-  Iteration previous_;
+  SteadySearch search_;
   Iteration current_;
-  // The iteration that equals the next one; previous_ holds it.
-  std::optional<int32_t> found_;
-  std::optional<NearlyFound> nearly_;  // the last such
-  std::vector<Iteration> last_;        // those compared without success, without waits
+  std::vector<Iteration> last_;  // those compared without success, without waits
   IterationSequence sequence_;
   int64_t ops_looked_at_ = 0;
-  std::string difference_;  // of the last two iterations that differ
-  Difference kind_of_difference_ = Difference::kOps;
   bool used_device_ = false;
   std::map<std::string, Details> counters_;  // by code
-  int64_t unsteady_segments_ = 0;
-  int64_t late_waits_ = 0;     // of an iteration that does what the previous one did
-  std::string late_wait_;      // the first of them
-  std::string out_of_memory_;  // the last refused allocation, "" if none
+  std::string out_of_memory_;                // the last refused allocation, "" if none
 };
 
 Status Recorder::Impl::Consume(const Record& record, std::span<const std::byte> payload) {
@@ -164,7 +149,7 @@ Status Recorder::Impl::Consume(const Record& record, std::span<const std::byte> 
   if (is_only_looked_at) {
     return OkStatus();
   }
-  if (!found_.has_value()) {
+  if (!found().has_value()) {
     CountEarly(record);
   }
   if (stream_.iteration() >= options_.warmup_iterations) {
@@ -240,23 +225,23 @@ void Recorder::Impl::ForgetWaitsToMeasure() {
 // The current iteration is complete: does it equal the previous one?
 void Recorder::Impl::EndIteration() {
   const int32_t number = stream_.iteration() - 1;
-  if (current_.ops.empty() || (!found_.has_value() && number >= kMaxIterations)) {
+  if (current_.ops.empty() || (!found().has_value() && number >= kMaxIterations)) {
     return;
   }
-  if (!found_.has_value() && !previous_.ops.empty()) {
-    Judge(number, true);
-    if (found_.has_value()) {
+  if (!found().has_value()) {
+    search_.Add(number, current_);
+    if (found().has_value()) {
       last_.clear();
       stream_.SettleRule();
     }
   }
-  Iteration ended = std::exchange(current_, Iteration());
+  const Iteration ended = std::exchange(current_, Iteration());
   ops_looked_at_ += static_cast<int64_t>(ended.ops.size());
   // Irregular ones are reported by the rank that is examined for longer.
-  if (!found_.has_value() || options_.least_iterations == 0) {
+  if (!found().has_value() || options_.least_iterations == 0) {
     sequence_.Add(number, ended);
   }
-  if (found_.has_value()) {
+  if (found().has_value()) {
     return;
   }
   if (stream_.marked_by_program()) {
@@ -264,7 +249,6 @@ void Recorder::Impl::EndIteration() {
   } else if (options_.steps_per_iteration == 1) {
     KeepLast(ended);
   }
-  previous_ = std::move(ended);
 }
 
 void Recorder::Impl::KeepLast(const Iteration& ended) {
@@ -274,44 +258,10 @@ void Recorder::Impl::KeepLast(const Iteration& ended) {
   last_.push_back(WithoutWaits(ended));
 }
 
-// Whether iteration `last`, the current one, does what the previous one did, under any names: as a
-// whole, or up to where they are closed. The caching allocator may still allocate or release a
-// segment in one iteration and not in the next; such ops are not part of the steady state.
-void Recorder::Impl::Judge(int32_t last, bool whole) {
-  const auto difference = [whole](const Iteration& a, const Iteration& b) {
-    return FirstDifference(
-        a, b, whole ? std::max(a.ops.size(), b.ops.size()) : size_t{std::max(a.closed, b.closed)});
-  };
-  Iteration before = WithoutRanges(previous_);
-  Iteration after = WithoutRanges(current_);
-  if (!difference(before, after).has_value()) {
-    found_ = last - 1;
-    NoteLateWaits();
-    return;
-  }
-  const int64_t segments = DropSegments(&before) + DropSegments(&after);
-  const std::optional<size_t> at = difference(before, after);
-  if (!at.has_value()) {
-    nearly_ = NearlyFound{last - 1, previous_, segments};
-    DropSegments(&nearly_->iteration);
-    NoteLateWaits();
-    return;
-  }
-  difference_ = fmt::format("iterations {} and {} differ at op {}: {} against {}", last - 1, last,
-                            *at, DescribeAt(before, *at), DescribeAt(after, *at));
-  kind_of_difference_ = DifferenceOf(before, after);
-}
-
-// For the second of two that do the same: the very first has none before it.
-void Recorder::Impl::NoteLateWaits() {
-  late_waits_ = static_cast<int64_t>(current_.late_waits.size());
-  late_wait_ = late_waits_ == 0 ? "" : DescribeAt(current_, current_.late_waits.front());
-}
-
 // Why no two consecutive iterations do the same, and what the user can do about it.
 std::string Recorder::Impl::WhyAllDiffer() const {
-  std::string message = difference_ + "; no two iterations in a row are the same";
-  if (kind_of_difference_ == Difference::kOrder) {
+  std::string message = search_.difference() + "; no two iterations in a row are the same";
+  if (search_.kind_of_difference() == Difference::kOrder) {
     return message +
            ", except in the order of their ops; a schedule that changes the order each time (say, "
            "by a set of addresses) cannot be recorded; give it a fixed order";
@@ -320,7 +270,7 @@ std::string Recorder::Impl::WhyAllDiffer() const {
     message += fmt::format(" among the {} that the program ran; let it run more steps, up to {}",
                            iterations(), kMaxIterations);
   }
-  if (kind_of_difference_ == Difference::kSizes) {
+  if (search_.kind_of_difference() == Difference::kSizes) {
     message += "; if the lengths of batches vary, pad or pack them to one length";
   }
   if (!stream_.marked_by_program()) {
@@ -333,7 +283,7 @@ std::string Recorder::Impl::WhyAllDiffer() const {
 }
 
 std::string Recorder::Impl::WhyNone() const {
-  if (!difference_.empty()) {
+  if (!search_.difference().empty()) {
     return WhyAllDiffer();
   }
   std::string message = fmt::format("rank {} ran {}; at least {} are needed", options_.rank.value(),
@@ -363,23 +313,15 @@ std::string Recorder::Impl::WhyNone() const {
 
 // The program has exited or was given up: what was recorded must suffice. Its very last iteration
 // is followed by the end of the program, not by the transition to another iteration.
-Status Recorder::Impl::FindIdentical() {
-  if (!found_.has_value() && !complete()) {
+Status Recorder::Impl::FindSteady() {
+  if (!found().has_value() && !complete()) {
     current_.tables = stream_.tables();
-    if (current_.closed != 0 && !previous_.ops.empty()) {
-      Judge(stream_.iteration(), false);
+    if (current_.closed != 0) {
+      search_.AddUnfinished(stream_.iteration(), current_);
     }
   }
-  if (found_.has_value()) {
-    return OkStatus();
-  }
-  if (!nearly_.has_value()) {
-    return RunFailed(WhyNone());
-  }
-  found_ = nearly_->number;
-  previous_ = std::move(nearly_->iteration);
-  unsteady_segments_ = nearly_->segments;
-  return OkStatus();
+  const bool saw_all = complete();
+  return search_.Settle(saw_all) ? OkStatus() : RunFailed(WhyNone());
 }
 
 // One warning for all of one code, with the most frequent detail.
@@ -407,18 +349,25 @@ std::vector<graph::Warning> Recorder::Impl::Warnings(const OddIterations& odd) c
                         .count = static_cast<int64_t>(odd.numbers.size()),
                         .example = odd.text});
   }
-  if (late_waits_ > 0) {
+  if (search_.late_waits() > 0) {
     warnings.push_back({.code = "waits_across_iterations",
-                        .count = late_waits_,
+                        .count = search_.late_waits(),
                         .example = fmt::format("rank {}: communication of the iteration before "
                                                "that this one waits for counts as already over: {}",
-                                               options_.rank.value(), late_wait_)});
+                                               options_.rank.value(), search_.late_wait())});
   }
-  if (unsteady_segments_ > 0) {
+  if (search_.unsteady_segments() > 0) {
     warnings.push_back({.code = "segments_not_steady",
-                        .count = unsteady_segments_,
+                        .count = search_.unsteady_segments(),
                         .example = fmt::format("rank {} still takes device memory after warm-up",
                                                options_.rank.value())});
+  }
+  if (search_.varies()) {
+    warnings.push_back(
+        {.code = "iterations_vary",
+         .count = iterations(),
+         .example = fmt::format("rank {}: iteration {} stands for all; {}", options_.rank.value(),
+                                *found(), search_.difference())});
   }
   std::sort(warnings.begin(), warnings.end(),
             [](const auto& a, const auto& b) { return a.code < b.code; });
@@ -426,8 +375,8 @@ std::vector<graph::Warning> Recorder::Impl::Warnings(const OddIterations& odd) c
 }
 
 Result<graph::Fragment> Recorder::Impl::Finish() {
-  PRISM_RETURN_IF_ERROR(FindIdentical());
-  const Iteration& kept = previous_;
+  PRISM_RETURN_IF_ERROR(FindSteady());
+  const Iteration& kept = search_.iteration();
   graph::Fragment fragment;
   fragment.rank = options_.rank;
   PRISM_ASSIGN_OR_RETURN(fragment.comm_slots, MakeCommunicators(kept.tables, options_.world_size));
@@ -435,16 +384,17 @@ Result<graph::Fragment> Recorder::Impl::Finish() {
   fragment.strings = kept.tables.strings;
   fragment.signatures = kept.tables.signatures;
   fragment.peer_slots = kept.tables.peer_slots;
-  fragment.memory = memory_.Profile(stream_.definitions(), *found_);
-  OddIterations odd = sequence_.OddOnes(*found_, options_.rank);
+  fragment.memory = memory_.Profile(stream_.definitions(), *found());
+  OddIterations odd = sequence_.OddOnes(*found(), options_.rank);
   fragment.warnings = Warnings(odd);
   fragment.host_times = host_.times();
-  fragment.warmup_iterations = *found_;
+  fragment.warmup_iterations = *found();
   fragment.iterations = iterations();
+  fragment.varies = search_.varies();
   fragment.odd_iterations = std::move(odd.numbers);
   fragment.iteration_begin = stream_.iteration_begin();
   fragment.steps_per_iteration = options_.steps_per_iteration;
-  early_.MoveInto(*found_ + 1, &fragment);
+  early_.MoveInto(*found() + 1, &fragment);
   return fragment;
 }
 
@@ -468,7 +418,7 @@ HeldMemory Recorder::Held(size_t largest) const {
 }
 
 std::optional<int32_t> Recorder::steady_iteration() const {
-  return impl_->steady_iteration();
+  return impl_->found();
 }
 
 std::optional<int32_t> Recorder::period() const {

@@ -2,8 +2,9 @@
 //
 // Consumes the records of shim/channel/messages.h in issue order. Divides the stream into
 // iterations (iteration_rule.h) and looks for the first two consecutive ones that are identical:
-// those before are warm-up. Resolves event waits to the op that recorded the event, numbers
-// communicators and peers by first use, and follows the allocator to the peak.
+// those before are warm-up. Where none are, one stands for all (steady_search.h). Resolves event
+// waits to the op that recorded the event, numbers communicators and peers by first use, and
+// follows the allocator to the peak.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +17,7 @@
 #include "graph/fragment.h"
 #include "shim/channel/messages.h"
 #include "slicer/record/memory_tracker.h"
+#include "slicer/record/steady_search.h"
 
 namespace prism::slicer {
 
@@ -34,6 +36,7 @@ struct RecorderOptions {
   // Iterations after this many from the steady one on are only examined for a period. Null: they
   // are recorded like the rest.
   std::optional<int32_t> steady_iterations = {};
+  ChosenIteration chosen = {};
 };
 
 class Recorder {
@@ -76,7 +79,8 @@ class Recorder {
   [[nodiscard]] int32_t iterations() const;
 
   // Call after the process has exited, or once complete. Fails if there were too few iterations, if
-  // they differ (naming the first op that does), or if a communicator's members are unknown.
+  // they communicate differently (naming the first op that differs), or if a communicator's members
+  // are unknown.
   Result<graph::Fragment> Finish();
 
  private:

@@ -39,6 +39,17 @@ TEST_F(UserProgram, runs_a_pipeline_whose_stages_differ) {
   ExpectNothingLeft();
 }
 
+// No iteration equals the next one, so the last that is recorded stands for all.
+TEST_F(UserProgram, has_batches_of_any_length_and_sends_from_one_stage_to_the_next) {
+  const Finished run = RunScript("varying_lengths.py", {"--target-gpus", "8"});
+  ASSERT_EQ(run.code, 0) << run.output;
+  EXPECT_THAT(run.output,
+              AllOf(HasSubstr("ranks form pp 4 × dp 2; 4 roles"),
+                    HasSubstr("the same: iteration 13 stands for all"),
+                    HasSubstr("× iterations_vary: rank 0: iteration 13 stands for all; ")));
+  EXPECT_THAT(Log(), AllOf(HasSubstr("step 13 of "), Not(HasSubstr("step 15 of "))));
+}
+
 // Nor was the answer known when rank 0 was recorded: it is given its own question, and is recorded
 // again.
 TEST_F(UserProgram, is_told_what_an_absent_rank_answers) {

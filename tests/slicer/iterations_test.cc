@@ -144,7 +144,8 @@ TEST(Iterations, steps_that_never_repeat_have_no_period) {
   }
   Recorder recorder({.rank = Rank(0), .warmup_iterations = 0});
   ASSERT_TRUE(Feed(script, &recorder).ok());
-  EXPECT_FALSE(recorder.Finish().ok());
+  EXPECT_EQ(recorder.period(), std::nullopt);
+  EXPECT_TRUE(recorder.Finish().ok()) << "they communicate alike";
   EXPECT_EQ(recorder.period(), std::nullopt);
 }
 
@@ -196,16 +197,6 @@ TEST(Iterations, another_order_in_each_iteration_is_told_so) {
   const Result<graph::Fragment> fragment = RecordAll(script, 0, 0);
   ASSERT_FALSE(fragment.ok());
   EXPECT_THAT(fragment.status().message(), HasSubstr("except in the order of their ops"));
-}
-
-TEST(Iterations, another_batch_length_in_each_iteration_is_told_so) {
-  RecordScript script;
-  for (int i = 0; i < 5; ++i) {
-    AddTraining(&script, 16 + 8 * i);
-  }
-  const Result<graph::Fragment> fragment = RecordAll(script, 0, 0);
-  ASSERT_FALSE(fragment.ok());
-  EXPECT_THAT(fragment.status().message(), HasSubstr("pad or pack them to one length"));
 }
 
 TEST(Iterations, a_range_of_the_programs_own_goes_before_optimizer_steps) {
@@ -406,15 +397,19 @@ TEST(Iterations, a_program_that_ends_too_early_is_asked_for_more_steps) {
   EXPECT_THAT(RecordAll(script, 0, 0).status().message(), HasSubstr("let it run more steps"));
 }
 
-TEST(Iterations, a_program_that_never_repeats_is_explained) {
+TEST(Iterations, a_program_that_communicates_differently_each_time_is_explained) {
   RecordScript script;
+  script.CommInit(1, "dp", 4, 0, 1);
   for (int i = 0; i < 16; ++i) {
     AddTraining(&script, 16, i % 2 == 0);
+    for (int reduction = 0; reduction < i; ++reduction) {
+      script.AllReduce(1, 64, 1);
+    }
   }
   const Result<graph::Fragment> fragment = RecordAll(script, 0, 0);
   ASSERT_FALSE(fragment.ok());
   EXPECT_THAT(fragment.status().message(), HasSubstr("iterations 12 and 13 differ at op"));
-  EXPECT_THAT(fragment.status().message(), HasSubstr("mean"));
+  EXPECT_THAT(fragment.status().message(), HasSubstr("all_reduce"));
   EXPECT_THAT(fragment.status().message(), testing::Not(HasSubstr("more steps")));
 }
 

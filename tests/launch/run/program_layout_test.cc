@@ -6,11 +6,12 @@ namespace prism::launch {
 namespace {
 
 TEST(AlikeFrom, odd_iterations_end_what_is_alike_and_are_not_the_first) {
-  graph::Fragment fragment;
-  fragment.iterations = 10;
-  fragment.odd_iterations = {4, 5, 9};
+  std::vector<graph::Fragment> fragments(2);
+  fragments.front().iterations = 10;
+  fragments.front().odd_iterations = {4, 9};
+  fragments.back().odd_iterations = {5};
   const auto expect = [&](int32_t from, int32_t begin, int32_t count) {
-    const IterationRange range = AlikeFrom(fragment, from);
+    const IterationRange range = AlikeFrom(fragments, from);
     EXPECT_EQ(range.count, count) << from;
     if (count > 0) {
       EXPECT_EQ(range.begin, begin) << from;
