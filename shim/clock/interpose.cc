@@ -1,8 +1,9 @@
 // libc's time functions as the program sees them: clocks show virtual time, waits with a deadline
 // are converted to real time at the call, a sleep of a thread that issues ops is host time of its
-// rank and takes no real time except on a GPU, c10d's watchdogs wait for their rank (watchdogs.h).
-// Still real: CPU-time clocks. Sleeps and waits of threads that only watch take real time, by which
-// the thread's own clock advances too. Waits for descriptors: descriptor_waits.cc.
+// rank and takes no real time except on a GPU or for a child process (child_waits.h), c10d's
+// watchdogs wait for their rank (watchdogs.h). Still real: CPU-time clocks. Sleeps and waits of
+// threads that only watch take real time, by which the thread's own clock advances too. Waits for
+// descriptors: descriptor_waits.cc.
 //
 // Tried with Python's time, threading, queue and subprocess and with libstdc++'s condition
 // variables.
@@ -22,6 +23,7 @@
 #include <utility>
 
 #include "graph/base/divide.h"
+#include "shim/clock/child_waits.h"
 #include "shim/clock/real_time.h"
 #include "shim/clock/virtual_clock.h"
 #include "shim/clock/watchdogs.h"
@@ -84,10 +86,10 @@ int64_t SleepLengthNs(clockid_t clock, int64_t deadline_ns) {
   return RoundUp(ahead_ns, std::max(magnitude_ns / kRoundingParts, kLeastRoundingNs));
 }
 
-// Accounts the sleep as host time of the rank; false if the thread has to sleep for real, as on a
-// GPU, which runs on meanwhile.
+// Accounts the sleep as host time of the rank; false if the thread has to sleep for real, as for a
+// child process, or on a GPU, which runs on meanwhile.
 bool SleepVirtually(clockid_t clock, int64_t deadline_ns, int64_t duration_ns) {
-  if (!ThreadIssuesOps()) {
+  if (!ThreadIssuesOps() || TakeRunningChild()) {
     return false;
   }
   if (duration_ns > 0) {

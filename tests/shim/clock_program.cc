@@ -208,6 +208,22 @@ void ShowChildren(const char* self) {
   }
 }
 
+// Asks whether a child has ended, as Python's subprocess does when it waits with a time-out.
+void ShowChildThatIsAwaited() {
+  const pid_t child = fork();
+  if (child == 0) {
+    usleep(100'000);
+    _exit(0);
+  }
+  const long long start = Milliseconds(CLOCK_MONOTONIC);
+  int sleeps = 0;
+  for (; waitpid(child, nullptr, WNOHANG) == 0 && sleeps < 1000; ++sleeps) {
+    usleep(20'000);
+  }
+  Show("sleeps_until_child_ends", sleeps);
+  Show("child_awaited_for", Milliseconds(CLOCK_MONOTONIC) - start);
+}
+
 // A thread that issues nothing waits in real time and sees the same clock, ahead by what it has
 // slept itself: a jump of the clock ends its wait at the next reading, and never hangs it.
 void ShowWatcher() {
@@ -315,6 +331,7 @@ int main(int count, char** arguments) {
   Show("sleeps_at_start", sleeps);
   ShowClocks();
   ShowChildren(arguments[0]);
+  ShowChildThatIsAwaited();
   ShowSleeps();
   ShowSleepLoop();
   ShowShortSleeps();

@@ -110,6 +110,9 @@ void ExpectSleeps(Outcome* outcome) {
   }
   EXPECT_EQ(outcome->shown["forked_for_real"], 1);
   EXPECT_EQ(outcome->shown["started_for_real"], 1);
+  EXPECT_GE(outcome->shown["sleeps_until_child_ends"], 1);
+  EXPECT_LT(outcome->shown["sleeps_until_child_ends"], 1000);
+  EXPECT_GE(outcome->shown["child_awaited_for"], 80);
   EXPECT_GE(outcome->shown["watcher_sleep"], 30);
   EXPECT_GE(outcome->shown["watcher_wait_for"], 20);
   EXPECT_GE(outcome->shown["watchdog_looks"], 1);
