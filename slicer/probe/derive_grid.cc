@@ -1,19 +1,14 @@
 #include "slicer/probe/derive_grid.h"
 
-#include <algorithm>
-#include <array>
-#include <cctype>
-#include <cstdlib>
+#include <iterator>
 #include <map>
-#include <optional>
 #include <set>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "graph/job/rank_grid.h"
+#include "slicer/probe/axis_names.h"
 
 namespace prism::slicer {
 namespace {
@@ -21,7 +16,6 @@ namespace {
 using graph::Fragment;
 using graph::FragmentCommunicator;
 using graph::GridAxis;
-using graph::RankGrid;
 
 struct Level {
   uint32_t stride = 1;
@@ -99,144 +93,6 @@ std::set<ProcessGroup> GroupsOfPairs(const std::vector<const Fragment*>& ranks) 
   return of_pairs;
 }
 
-// "tp" for "TENSOR_MODEL_PARALLEL_GROUP" or "mesh_tp"; "" when the name does not tell. The first
-// word of the table decides: "DATA_PARALLEL_GROUP_WITH_CP" is dp.
-std::string AxisOfName(std::string_view name) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 16> kWords = {
-      {{"tensor", "tp"},
-       {"tp", "tp"},
-       {"pipeline", "pp"},
-       {"pp", "pp"},
-       {"data", "dp"},
-       {"dp", "dp"},
-       {"fsdp", "dp"},
-       {"shard", "dp"},
-       {"zero", "dp"},
-       {"replicate", "dp"},
-       {"context", "cp"},
-       {"cp", "cp"},
-       {"sequence", "cp"},
-       {"sp", "cp"},
-       {"expert", "ep"},
-       {"ep", "ep"}}};
-  std::set<std::string> words;
-  std::string word;
-  for (const char c : std::string(name) + ".") {
-    if (std::isalpha(static_cast<unsigned char>(c)) != 0) {
-      word += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    } else {
-      words.insert(std::exchange(word, {}));
-    }
-  }
-  for (const auto& [known, axis] : kWords) {
-    if (words.contains(std::string(known))) {
-      return std::string(axis);
-    }
-  }
-  return "";
-}
-
-// The one axis that the group spans completely; null if it spans none or several.
-std::optional<size_t> AxisSpanned(const RankGrid& grid, Rank self, const std::vector<Rank>& group) {
-  const Result<graph::GridGroup> family = grid.GroupOf(self, group);
-  std::optional<size_t> spanned;
-  if (!family.ok()) {
-    return spanned;
-  }
-  for (size_t axis = 0; axis < grid.axes().size(); ++axis) {
-    const size_t listed = family->coordinates[axis].size();
-    if (listed == 0) {
-      continue;
-    }
-    if (spanned || listed != static_cast<size_t>(grid.axes()[axis].size)) {
-      return std::nullopt;
-    }
-    spanned = axis;
-  }
-  return spanned;
-}
-
-// Stages of a pipeline send to their neighbours (the first and the last to each other where there
-// are several chunks); an all-to-all, for which NCCL has no call, sends to everybody.
-bool IsPipeline(const RankGrid& grid, size_t axis, const std::vector<const Fragment*>& ranks) {
-  const int32_t size = grid.axes()[axis].size;
-  bool has_peers = false;
-  for (const Fragment* fragment : ranks) {
-    for (const Rank peer : fragment->peer_slots) {
-      const int32_t other = grid.Coordinate(peer, axis);
-      if (peer == fragment->rank || grid.Moved(fragment->rank, axis, other) != peer) {
-        continue;
-      }
-      const int32_t distance = std::abs(other - grid.Coordinate(fragment->rank, axis));
-      if (distance != 1 && distance != size - 1) {
-        return false;
-      }
-      has_peers = true;
-    }
-  }
-  return has_peers;
-}
-
-// Every rank passes on to the next as much as it receives from the previous one, the last to the
-// first: parts of a sequence in ring attention. The first stage of a pipeline receives less than it
-// sends; and with two stages, each of which is before and after the other, one first only sends or
-// only receives.
-bool PassesOn(const RankGrid& grid, size_t axis, const Fragment& rank) {
-  const int32_t size = grid.axes()[axis].size;
-  const int32_t own = grid.Coordinate(rank.rank, axis);
-  const Rank next = grid.Moved(rank.rank, axis, (own + 1) % size);
-  const Rank before = grid.Moved(rank.rank, axis, (own + size - 1) % size);
-  std::vector<int64_t> sent;
-  std::vector<int64_t> taken;
-  for (uint32_t op = 0; op < rank.program.size(); ++op) {
-    if (rank.program.kind[op] != graph::OpKind::kPeerGroup) {
-      continue;
-    }
-    for (const auto& transfer : rank.program.peer_groups[rank.program.signature[op]].transfers) {
-      const Rank peer = rank.peer_slots[transfer.peer_slot];
-      if (transfer.is_send && peer == next) {
-        sent.push_back(transfer.bytes);
-      } else if (!transfer.is_send && peer == before) {
-        taken.push_back(transfer.bytes);
-      }
-    }
-    if (size == 2 && sent.size() != taken.size()) {
-      return false;
-    }
-  }
-  return !sent.empty() && sent == taken;
-}
-
-std::string NameOfAxis(const RankGrid& grid,
-                       size_t axis,
-                       const std::vector<const Fragment*>& ranks) {
-  for (const Fragment* fragment : ranks) {
-    for (const FragmentCommunicator& group : fragment->comm_slots) {
-      const std::string name = AxisOfName(group.name);
-      if (!name.empty() && AxisSpanned(grid, fragment->rank, group.members) == axis) {
-        return name;
-      }
-    }
-  }
-  if (!IsPipeline(grid, axis, ranks)) {
-    return "dp";
-  }
-  const bool is_ring =
-      std::ranges::all_of(ranks, [&](const Fragment* rank) { return PassesOn(grid, axis, *rank); });
-  return is_ring ? "cp" : "pp";
-}
-
-std::vector<GridAxis> Named(std::vector<GridAxis> axes, const std::vector<const Fragment*>& ranks) {
-  const RankGrid grid(axes);
-  std::map<std::string, int> uses;
-  for (size_t axis = 0; axis < axes.size(); ++axis) {
-    const std::string name = NameOfAxis(grid, axis, ranks);
-    const int use = ++uses[name];
-    axes[axis].name = use == 1 ? name : fmt::format("{}_{}", name, use);
-  }
-  return axes;
-}
-
 }  // namespace
 
 Result<std::vector<GridAxis>> DeriveGrid(const graph::ParallelSizes& given,
@@ -266,7 +122,7 @@ Result<std::vector<GridAxis>> DeriveGrid(const graph::ParallelSizes& given,
     }
     axes.push_back({"", static_cast<int32_t>(next->first / border->first)});
   }
-  return Named(std::move(axes), ranks);
+  return NameAxes(std::move(axes), given, ranks);
 }
 
 graph::ParallelSizes SizesOf(const std::vector<GridAxis>& axes) {

@@ -15,11 +15,9 @@
 
 namespace prism::slicer {
 
-// `given`: degrees that the user named; the rest of `given` is 1 or follows. Axes are named by the
-// process groups along them ("TENSOR_MODEL_PARALLEL_GROUP", "mesh_dp_shard"): tp, cp, ep, dp, pp,
-// with a number where there are several; a nameless one with sends and receives is cp where they go
-// round in a ring, else pp; one without is dp. Fails, naming two groups, when one of the borders
-// that the groups need does not divide the next.
+// `given`: degrees that the user named; the rest of `given` is 1 or follows. Axes are named as in
+// axis_names.h. Fails, naming two groups, when one of the borders that the groups need does not
+// divide the next.
 Result<std::vector<graph::GridAxis>> DeriveGrid(const graph::ParallelSizes& given,
                                                 const std::vector<const graph::Fragment*>& ranks);
 
