@@ -223,6 +223,14 @@ std::string NameByGroups(const RankGrid& grid,
   return of_several;
 }
 
+bool HasGroup(const RankGrid& grid, size_t axis, const std::vector<const Fragment*>& ranks) {
+  return std::ranges::any_of(ranks, [&](const Fragment* rank) {
+    return std::ranges::any_of(rank->comm_slots, [&](const FragmentCommunicator& group) {
+      return AxisSpanned(grid, rank->rank, group.members) == axis;
+    });
+  });
+}
+
 // Ranks of a tensor-parallel group are next to each other, those of a context-parallel group a tp
 // apart, stages of a pipeline farthest. "" where the user gave no such degree.
 std::string NameByDegree(const std::vector<GridAxis>& axes,
@@ -263,7 +271,7 @@ std::vector<GridAxis> NameAxes(std::vector<GridAxis> axes,
   std::map<std::string, int> uses;
   for (size_t axis = 0; axis < axes.size(); ++axis) {
     std::string name = NameByGroups(grid, axis, ranks);
-    if (name.empty()) {
+    if (name.empty() && HasGroup(grid, axis, ranks)) {
       name = NameByDegree(axes, axis, given);
     }
     if (name.empty()) {

@@ -74,6 +74,8 @@ TEST(AxisNames, follow_what_the_user_gave_where_groups_have_none) {
   EXPECT_THAT(NamesOf("a", "b", {}, {.tp = 2, .cp = 4}), ElementsAre("tp", "cp"));
   EXPECT_THAT(NamesOf("a", "b", {}, {.dp = 2, .pp = 4}), ElementsAre("dp", "pp"));
   EXPECT_THAT(NamesOf("mesh_dp", "b", {}, {.tp = 2, .dp = 4}), ElementsAre("dp", "dp_2"));
+  const Fragment alone;
+  EXPECT_EQ(NameAxes({{"", 2}, {"", 4}}, {.tp = 2, .dp = 4}, {&alone}).front().name, "dp");
 }
 
 // Reductions that the next product waits for, on a stream of their own or on its own stream.
