@@ -287,6 +287,10 @@ channel::Header* SessionChannel() {
   return Get().header;
 }
 
+extern "C" void prism_shim_stay_silent() {
+  Get().voice.store(Voice::kSilent);
+}
+
 void Emit(Record record) {
   Emit(record, nullptr, 0);
 }

@@ -17,6 +17,9 @@ const channel::Config& SessionConfig();
 channel::Mode SessionMode();
 channel::Header* SessionChannel();  // nullptr in kStandalone
 
+// This process is a tool that the program runs, not the program: from here on it sends nothing.
+extern "C" __attribute__((visibility("default"))) void prism_shim_stay_silent();
+
 // Sends a record: fills thread ordinal and current context, adds the host cost of its kind to the
 // virtual clock (clock/virtual_clock.h), blocks while the ring is full. In kStandalone does
 // nothing. Any thread may call; records of one call stay together with their payload.

@@ -3,8 +3,8 @@
 // does not say, and those that ask (symmetric memory, which maps the memory of peers) find no peers
 // here. So are sensors (temperature, power, clocks), since nothing here has them; a GPU counts as
 // fully loaded, which is an assumption.
-//
-// Its header comes with the driver, not with the wheels, so the declarations used are written out.
+#include "shim/cuda/nvml.h"
+
 #include <sched.h>
 #include <unistd.h>
 
@@ -17,62 +17,6 @@
 
 #include "shim/cuda/memory.h"
 #include "shim/session.h"
-
-extern "C" {
-
-enum nvmlReturn_t {
-  NVML_SUCCESS = 0,
-  NVML_ERROR_INVALID_ARGUMENT = 2,
-  NVML_ERROR_NOT_SUPPORTED = 3,
-  NVML_ERROR_NOT_FOUND = 6,
-  NVML_ERROR_INSUFFICIENT_SIZE = 7,
-};
-
-using nvmlDevice_t = const char*;  // ordinal of the device, as an offset from kDevices
-
-struct nvmlProcessInfo_v1_t {
-  unsigned int pid;
-  unsigned long long usedGpuMemory;
-};
-
-// Also of v3.
-struct nvmlProcessInfo_v2_t {
-  unsigned int pid;
-  unsigned long long usedGpuMemory;
-  unsigned int gpuInstanceId;
-  unsigned int computeInstanceId;
-};
-
-struct nvmlMemory_t {
-  unsigned long long total;
-  unsigned long long free;
-  unsigned long long used;
-};
-
-struct nvmlMemory_v2_t {
-  unsigned int version;
-  unsigned long long total;
-  unsigned long long reserved;
-  unsigned long long free;
-  unsigned long long used;
-};
-
-// Percent of the last moments in which a kernel ran, and in which memory was read or written.
-struct nvmlUtilization_t {
-  unsigned int gpu;
-  unsigned int memory;
-};
-
-struct nvmlPciInfo_t {
-  char busIdLegacy[16];
-  unsigned int domain;
-  unsigned int bus;
-  unsigned int device;
-  unsigned int pciDeviceId;
-  unsigned int pciSubSystemId;
-  char busId[32];
-};
-}
 
 namespace prism::shim {
 namespace {
