@@ -61,6 +61,9 @@ struct State {
   pid_t process = 0;
   std::atomic<Voice> voice{Voice::kSilent};
   std::atomic<bool> exit_sent{false};
+  std::atomic<bool> has_trained{false};   // communicated, or run a range of the program
+  std::atomic<bool> begins_again{false};  // another process has written before
+  std::mutex decision_mutex;
   std::mutex ring_mutex;     // the ring and the tables
   std::mutex request_mutex;  // the one answer slot
   uint32_t next_request = 1;
@@ -80,6 +83,11 @@ thread_local int thread_backward_ops = 0;  // open
 thread_local bool thread_works = false;
 
 void PushLocked(State& state, const Record& record, const void* payload, uint32_t bytes) {
+  if (state.begins_again.exchange(false)) {
+    Record begin = {};
+    begin.kind = RecordKind::kBeginAgain;
+    PushLocked(state, begin, nullptr, 0);
+  }
   errno = 0;
   if (!channel::Push(state.header, record, payload, bytes)) {
     Die(errno == EMSGSIZE ? kTooLarge : kWorkerGone);
@@ -87,22 +95,37 @@ void PushLocked(State& state, const Record& record, const void* payload, uint32_
 }
 
 bool Decide(State& state) {
+  const std::lock_guard<std::mutex> lock(state.decision_mutex);
+  if (state.voice.load() != Voice::kUndecided) {
+    return state.voice.load() == Voice::kSpeaks;
+  }
   const bool mine = channel::ClaimProducer(state.header);
+  if (mine && state.header->ring.head.load() > 0) {
+    state.begins_again = true;
+    state.next_request = state.header->answer.sequence.load() + 1;
+  }
   state.voice.store(mine ? Voice::kSpeaks : Voice::kSilent);
   return mine;
 }
 
 bool Speaks(State& state) {
-  const Voice voice = state.voice.load(std::memory_order_relaxed);
+  const Voice voice = state.voice.load(std::memory_order_acquire);
   return voice == Voice::kSpeaks || (voice == Voice::kUndecided && Decide(state));
 }
 
-// Ends the stream of records, once. A child of vfork shares this memory: only the process that owns
-// the channel may write to it.
+// Ends the stream of records, once. A process that the program started to look at the device, and
+// that did not train, leaves the channel to the program. A child of vfork shares this memory: only
+// the process that owns the channel may write to it.
 void SendExit(int code) {
   State& state = Get();
   if (state.voice.load() != Voice::kSpeaks || getpid() != state.process ||
       state.exit_sent.exchange(true)) {
+    return;
+  }
+  const bool started_by_program = getppid() != state.header->worker_process;
+  if (!state.has_trained.load() && started_by_program) {
+    state.voice.store(Voice::kSilent);
+    channel::ReleaseProducer(state.header);
     return;
   }
   // For the case that the launcher could not request the same addresses in every run.
@@ -305,6 +328,9 @@ void Emit(Record record, const void* payload, uint32_t payload_bytes) {
     return;
   }
   CountWorkingThread(state, record.kind);
+  if (record.kind == RecordKind::kCollective || record.kind == RecordKind::kMarker) {
+    state.has_trained.store(true, std::memory_order_relaxed);
+  }
   if (state.config.measures_host != 0) {
     record.host_ns = EnterShim(cost_ns > 0 && record.kind != RecordKind::kHostGap);
   }

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,15 +13,10 @@
 #include <fmt/format.h>
 
 #include "graph/describe.h"
-#include "launch/emulation/hold_lanes.h"
-#include "launch/emulation/host_clock.h"
-#include "launch/emulation/memory_history.h"
-#include "launch/sandbox/out_of_memory.h"
+#include "launch/emulation/emulated_member.h"
 #include "launch/sandbox/record_turn.h"
 #include "launch/sandbox/stack_text.h"
-#include "launch/sandbox/stall_watch.h"
 #include "replayer/replay.h"
-#include "slicer/record/op_stream.h"
 
 namespace prism::launch {
 namespace {
@@ -55,37 +49,6 @@ bool IsHeldIn(graph::OpKind op) {
 
 }  // namespace
 
-struct EmulationWorker::Member {
-  Rank rank;
-  std::unique_ptr<SandboxProcess> process;
-  slicer::OpStream stream;
-  Verifier verifier;
-  OutOfMemoryWatch memory_watch;
-  StallWatch stall_watch;
-  HostClock clock;
-  // Requests not answered yet: position of the host, by request.
-  std::map<uint32_t, replayer::OpPosition> asked = {};
-  // The process's own clock when the first iteration began, which is time 0 of the graph: the host
-  // costs of what it did before.
-  DurationNs startup_ns = 0;
-  // By event: the op that recorded it last.
-  std::map<uint32_t, replayer::OpPosition> events = {};
-  // Position of the host at the last poll, and the event polled.
-  std::pair<replayer::OpPosition, replayer::OpPosition> last_poll = {-1, -1};
-  int poll_count = 0;                       // in a row
-  replayer::OpPosition waited_for = -1;     // the event that the host waited for last
-  replayer::OpPosition told = 0;            // position that process 0 knows
-  bool departed = false;                    // nothing more is compared or reported
-  bool runs_on = false;                     // departed by an op that it is not held in
-  bool held = false;                        // departed, and waits for an answer that will not come
-  uint32_t fence = 0;                       // request that it is held in; 0: in none
-  std::optional<RankEvent> departure = {};  // found, not told yet
-  std::chrono::steady_clock::time_point departed_at = {};
-  bool left = false;
-  std::optional<MemoryHistory> history = {};  // if a snapshot is requested
-  HoldLanes holds = {};                       // on a real GPU
-};
-
 EmulationWorker::EmulationWorker(const graph::Graph& graph, EmulationStart start, Hooks hooks)
     : graph_(graph),
       start_(std::move(start)),
@@ -97,6 +60,11 @@ EmulationWorker::EmulationWorker(const graph::Graph& graph, EmulationStart start
 
 EmulationWorker::~EmulationWorker() = default;
 
+slicer::OpStream EmulationWorker::NewStream(Rank rank) const {
+  const graph::ProgramFacts& facts = graph_.job.facts;
+  return slicer::OpStream(rank, facts.warmup_iterations, facts.steps_per_iteration);
+}
+
 Status EmulationWorker::StartProcesses() {
   // A worker without other workers to wait for can sleep until its own ranks send something.
   wait_ns_ = start_.has_all ? kWaitNs : kNapNs;
@@ -104,9 +72,7 @@ Status EmulationWorker::StartProcesses() {
     const Rank rank = emulated.process.rank;
     PRISM_ASSIGN_OR_RETURN(auto process, SandboxProcess::Start(emulated.process));
     members_.push_back(std::make_unique<Member>(
-        Member{rank, std::move(process),
-               slicer::OpStream(rank, graph_.job.facts.warmup_iterations,
-                                graph_.job.facts.steps_per_iteration),
+        Member{rank, std::move(process), NewStream(rank),
                Verifier(graph_, index_, rank, start_.iterations), OutOfMemoryWatch(rank),
                StallWatch(start_.stall_timeout_s), HostClock(graph_, rank, start_.perturbations)}));
     if (emulated.keeps_history) {
@@ -348,6 +314,10 @@ void EmulationWorker::TakeRequest(Member& member, const Record& record) {
 Status EmulationWorker::Take(Member& member,
                              const Record& record,
                              std::span<const std::byte> payload) {
+  if (record.kind == RecordKind::kBeginAgain) {
+    member.BeginAgain(NewStream(member.rank));
+    return OkStatus();
+  }
   member.memory_watch.See(record, payload);
   const auto ops = member.stream.Push(record, payload);
   if (member.stream.iteration() == kSettled) {

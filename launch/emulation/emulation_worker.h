@@ -75,6 +75,7 @@ class EmulationWorker {
   Member* FindMember(Rank rank);
   [[nodiscard]] bool HasRunAll(const Member& member) const;
   Result<bool> StepMember(Member& member);
+  [[nodiscard]] slicer::OpStream NewStream(Rank rank) const;
   Status Take(Member& member, const channel::Record& record, std::span<const std::byte> payload);
   void TakeOp(Member& member, const slicer::PlacedOp& placed);
   void TellDeparture(Member& member, bool exited);

@@ -30,6 +30,7 @@ constexpr size_t kLargestHeld = 3;  // blocks shown when the device is full
 struct RecordPass::Slot {
   std::unique_ptr<StoreServer> store;
   std::unique_ptr<SandboxProcess> process;
+  slicer::RecorderOptions options;
   slicer::Recorder recorder;
   OutOfMemoryWatch memory_watch;
   StallWatch stall_watch;
@@ -48,6 +49,11 @@ struct RecordPass::Slot {
   bool finished = false;
 
   Status See(const channel::Record& record, std::span<const std::byte> payload) {
+    if (record.kind == channel::RecordKind::kBeginAgain) {
+      recorder = slicer::Recorder(options);
+      startup_seconds = 0;
+      return OkStatus();
+    }
     memory_watch.See(record, payload);
     if (record.kind == channel::RecordKind::kValue && !recorder.has_steady_iterations()) {
       channel::ValueHead head = record.value;
@@ -146,7 +152,7 @@ Status RecordPass::StartNext() {
   if (context_.job.user_program && rank == Rank(0)) {
     options.steady_iterations = context_.options.iterations;
   }
-  slots_.push_back(std::make_unique<Slot>(Slot{std::move(store), std::move(process),
+  slots_.push_back(std::make_unique<Slot>(Slot{std::move(store), std::move(process), options,
                                                slicer::Recorder(options), OutOfMemoryWatch(rank),
                                                StallWatch(context_.options.stall_timeout_s)}));
   slots_.back()->otherwise = std::move(otherwise);

@@ -149,6 +149,11 @@ bool ClaimProducer(Header* header) {
   return header->ring.producer_process.compare_exchange_strong(holder, self) || holder == self;
 }
 
+void ReleaseProducer(Header* header) {
+  auto self = static_cast<uint32_t>(getpid());
+  header->ring.producer_process.compare_exchange_strong(self, 0);
+}
+
 bool Push(Header* header, const Record& record, const void* payload, uint32_t payload_bytes) {
   RingControl& ring = header->ring;
   const uint64_t head = ring.head.load(std::memory_order_relaxed);
@@ -232,6 +237,7 @@ Consumer::Consumer(const Config& config) {
   }
   header_ = new (mapped) Header();
   header_->config = config;
+  header_->worker_process = getpid();
 }
 
 Consumer::~Consumer() {

@@ -19,6 +19,9 @@ Header* MapChannel(int descriptor);
 // process.
 bool ClaimProducer(Header* header);
 
+// Lets another process become it.
+void ReleaseProducer(Header* header);
+
 // Appends a record and its payload as a unit, blocking while there is no room. Not thread-safe (the
 // session holds a lock). False when the consumer has gone (Answer::status 2).
 bool Push(Header* header, const Record& record, const void* payload, uint32_t payload_bytes);

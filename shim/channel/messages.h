@@ -21,7 +21,7 @@
 
 namespace prism::channel {
 
-inline constexpr uint32_t kProtocolVersion = 9;
+inline constexpr uint32_t kProtocolVersion = 10;
 
 // What a program prints if its shim was built with a different version of this file; the launcher
 // looks for it.
@@ -123,6 +123,7 @@ struct HoldDeadline {
 struct Header {
   Config config;
   RingControl ring;
+  int32_t worker_process;
   alignas(64) Answer answer;
   alignas(64) HoldDeadline deadlines[kHoldLanes];
   std::atomic<uint32_t> hung;  // 1: no more answers will come, and the clock runs by itself
@@ -166,6 +167,9 @@ enum class RecordKind : uint8_t {
   kMarker = 28,
   kCounter = 29,
   kExit = 30,
+  // What came before was another process's, which has ended without training: it looked at the
+  // device, say. Names, threads, requests and all else begin anew.
+  kBeginAgain = 31,
 };
 
 // Tables that kDefine fills. The payload layout is given beside each.

@@ -371,7 +371,7 @@ TEST_F(UserProgram, is_told_that_it_has_no_such_groups_and_never_communicates) {
   EXPECT_THAT(run.output,
               AllOf(HasSubstr("--tp is 2, but the program's groups make tp 1"),
                     HasSubstr("iterations looked at: its 4 ranks are as many independent jobs")));
-  EXPECT_THAT(Log(), HasSubstr("NVIDIA H100 80GB HBM3, 81090 MiB\n"));
+  EXPECT_THAT(Log(), HasSubstr("NVIDIA H100 80GB HBM3, 81090 MiB\nchild got 0\n"));
 }
 
 // An optimizer on the CPU, and code traced with symbolic sizes, are both reported, and nothing else
