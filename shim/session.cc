@@ -83,7 +83,8 @@ thread_local int thread_backward_ops = 0;  // open
 thread_local bool thread_works = false;
 
 void PushLocked(State& state, const Record& record, const void* payload, uint32_t bytes) {
-  if (state.begins_again.exchange(false)) {
+  if (state.begins_again.load(std::memory_order_relaxed)) {
+    state.begins_again.store(false, std::memory_order_relaxed);
     Record begin = {};
     begin.kind = RecordKind::kBeginAgain;
     PushLocked(state, begin, nullptr, 0);

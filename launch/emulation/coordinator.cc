@@ -167,8 +167,7 @@ void Coordinator::Depart(Member& member, const RankEvent& event) {
       graph_->warnings.end()) {
     departure_ +=
         "\n  no two of its iterations are the same: if it draws lengths of batches, give it a "
-        "seed, "
-        "so that it draws the same each time it starts";
+        "seed, so that it draws the same each time it starts";
   }
   engine_.Run();
   const std::vector<std::string> stall = engine_.DescribeStall();

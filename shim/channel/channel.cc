@@ -73,7 +73,7 @@ void FutexWake(std::atomic<uint32_t>* word) {
 // The parent at the time of mapping; a different one later means that the worker has died. These
 // sleeps are timed by the kernel's clock, not the program's: a raw system call bypasses the virtual
 // clock.
-pid_t worker_process = 0;
+pid_t parent_process = 0;
 
 // The status is also read outside of answers, while the worker may write it.
 std::atomic_ref<int32_t> StatusOf(Header* header) {
@@ -126,7 +126,7 @@ bool WakesAtOnce(const Header* header, RecordKind kind) {
 
 bool WorkerGone(Header* header) {
   return StatusOf(header).load(std::memory_order_relaxed) == kAborted ||
-         (worker_process != 0 && getppid() != worker_process);
+         (parent_process != 0 && getppid() != parent_process);
 }
 
 Header* MapChannel(int descriptor) {
@@ -139,7 +139,7 @@ Header* MapChannel(int descriptor) {
   if (mapped == MAP_FAILED) {
     return nullptr;
   }
-  worker_process = getppid();
+  parent_process = getppid();
   return static_cast<Header*>(mapped);
 }
 

@@ -123,7 +123,7 @@ struct HoldDeadline {
 struct Header {
   Config config;
   RingControl ring;
-  int32_t worker_process;
+  int32_t worker_process;  // its id
   alignas(64) Answer answer;
   alignas(64) HoldDeadline deadlines[kHoldLanes];
   std::atomic<uint32_t> hung;  // 1: no more answers will come, and the clock runs by itself

@@ -12,8 +12,6 @@
 #include "shim/clock/real_time.h"
 #include "shim/session.h"
 
-#define PRISM_INTERPOSED extern "C" __attribute__((visibility("default")))
-
 namespace prism::shim {
 namespace {
 

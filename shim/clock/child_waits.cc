@@ -12,8 +12,6 @@
 #include "shim/clock/real_time.h"
 #include "shim/clock/virtual_clock.h"
 
-#define PRISM_INTERPOSED extern "C" __attribute__((visibility("default")))
-
 namespace prism::shim {
 namespace {
 

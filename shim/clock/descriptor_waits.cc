@@ -15,8 +15,6 @@
 #include "shim/clock/virtual_clock.h"
 #include "shim/session.h"
 
-#define PRISM_INTERPOSED extern "C" __attribute__((visibility("default")))
-
 namespace prism::shim {
 namespace {
 

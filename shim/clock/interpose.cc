@@ -29,8 +29,6 @@
 #include "shim/clock/watchdogs.h"
 #include "shim/session.h"
 
-#define PRISM_INTERPOSED extern "C" __attribute__((visibility("default")))
-
 namespace prism::shim {
 
 namespace {

@@ -7,6 +7,9 @@
 
 #include <atomic>
 
+// Of a function that stands in for one of libc's; its name is in exports.map as well.
+#define PRISM_INTERPOSED extern "C" __attribute__((visibility("default")))
+
 namespace prism::shim {
 
 template <typename Function>

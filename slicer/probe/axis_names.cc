@@ -189,46 +189,39 @@ class ReducedActivations {
   bool is_awaited_ = false;
 };
 
-bool ReducesActivations(const RankGrid& grid,
-                        size_t axis,
-                        const std::vector<const Fragment*>& ranks) {
-  return std::ranges::any_of(ranks, [&](const Fragment* rank) {
+// A group along an axis, as one of its ranks has it.
+struct GroupOfRank {
+  const Fragment* rank = nullptr;
+  uint16_t comm_slot = 0;
+};
+
+std::vector<GroupOfRank> GroupsAlong(const RankGrid& grid,
+                                     size_t axis,
+                                     const std::vector<const Fragment*>& ranks) {
+  std::vector<GroupOfRank> groups;
+  for (const Fragment* rank : ranks) {
     for (size_t slot = 0; slot < rank->comm_slots.size(); ++slot) {
-      if (AxisSpanned(grid, rank->rank, rank->comm_slots[slot].members) == axis &&
-          ReducedActivations(*rank, static_cast<uint16_t>(slot)).AreMost()) {
-        return true;
+      if (AxisSpanned(grid, rank->rank, rank->comm_slots[slot].members) == axis) {
+        groups.push_back({rank, static_cast<uint16_t>(slot)});
       }
     }
-    return false;
-  });
+  }
+  return groups;
 }
 
-// "" when no group along the axis has a name that tells.
-std::string NameByGroups(const RankGrid& grid,
-                         size_t axis,
-                         const std::vector<const Fragment*>& ranks) {
+// "" when no group has a name that tells.
+std::string NameByGroups(const std::vector<GroupOfRank>& groups) {
   std::string of_several;
-  for (const Fragment* fragment : ranks) {
-    for (const FragmentCommunicator& group : fragment->comm_slots) {
-      const std::vector<std::string> names = AxesOfName(group.name);
-      if (names.empty() || AxisSpanned(grid, fragment->rank, group.members) != axis) {
-        continue;
-      }
-      if (names.size() == 1) {
-        return names.front();
-      }
-      of_several = of_several.empty() ? names.front() : of_several;
+  for (const GroupOfRank& group : groups) {
+    const std::vector<std::string> names = AxesOfName(group.rank->comm_slots[group.comm_slot].name);
+    if (names.size() == 1) {
+      return names.front();
+    }
+    if (of_several.empty() && !names.empty()) {
+      of_several = names.front();
     }
   }
   return of_several;
-}
-
-bool HasGroup(const RankGrid& grid, size_t axis, const std::vector<const Fragment*>& ranks) {
-  return std::ranges::any_of(ranks, [&](const Fragment* rank) {
-    return std::ranges::any_of(rank->comm_slots, [&](const FragmentCommunicator& group) {
-      return AxisSpanned(grid, rank->rank, group.members) == axis;
-    });
-  });
 }
 
 // Ranks of a tensor-parallel group are next to each other, those of a context-parallel group a tp
@@ -253,9 +246,13 @@ std::string NameByDegree(const std::vector<GridAxis>& axes,
 
 std::string NameByMessages(const RankGrid& grid,
                            size_t axis,
-                           const std::vector<const Fragment*>& ranks) {
+                           const std::vector<const Fragment*>& ranks,
+                           const std::vector<GroupOfRank>& groups) {
   if (!IsPipeline(grid, axis, ranks)) {
-    return ReducesActivations(grid, axis, ranks) ? "tp" : "dp";
+    const bool reduces_activations = std::ranges::any_of(groups, [](const GroupOfRank& group) {
+      return ReducedActivations(*group.rank, group.comm_slot).AreMost();
+    });
+    return reduces_activations ? "tp" : "dp";
   }
   const bool is_ring =
       std::ranges::all_of(ranks, [&](const Fragment* rank) { return PassesOn(grid, axis, *rank); });
@@ -270,12 +267,13 @@ std::vector<GridAxis> NameAxes(std::vector<GridAxis> axes,
   const RankGrid grid(axes);
   std::map<std::string, int> uses;
   for (size_t axis = 0; axis < axes.size(); ++axis) {
-    std::string name = NameByGroups(grid, axis, ranks);
-    if (name.empty() && HasGroup(grid, axis, ranks)) {
+    const std::vector<GroupOfRank> groups = GroupsAlong(grid, axis, ranks);
+    std::string name = NameByGroups(groups);
+    if (name.empty() && !groups.empty()) {
       name = NameByDegree(axes, axis, given);
     }
     if (name.empty()) {
-      name = NameByMessages(grid, axis, ranks);
+      name = NameByMessages(grid, axis, ranks, groups);
     }
     const int use = ++uses[name];
     axes[axis].name = use == 1 ? name : fmt::format("{}_{}", name, use);

@@ -2,10 +2,10 @@
 //
 // The names of the process groups along an axis tell ("TENSOR_MODEL_PARALLEL_GROUP",
 // "mesh_dp_shard"), those that speak of one kind of axis before those that speak of several
-// ("EXPERT_TENSOR_AND_MODEL_PARALLEL_GROUP"). Where no name of a group does, the degrees that the
-// user gave. Where those do not, what is sent along it: sends and receives are cp where they go
-// round in a ring, else pp; all-reduces that matrix products wait for, as of activations, are tp;
-// all else is dp.
+// ("EXPERT_TENSOR_AND_MODEL_PARALLEL_GROUP"). Where none does, the degrees that the user gave, if
+// there are groups. Where those do not, what is sent along it: sends and receives are cp where they
+// go round in a ring, else pp; all-reduces that matrix products wait for, as of activations, are
+// tp; all else is dp.
 #pragma once
 
 #include <vector>

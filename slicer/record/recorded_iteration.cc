@@ -126,7 +126,7 @@ bool CommunicateAlike(const Iteration& a, const Iteration& b) {
   });
 }
 
-Difference DifferenceOf(const Iteration& a, const Iteration& b) {
+bool DoSameInAnotherOrder(const Iteration& a, const Iteration& b) {
   const auto sorted_texts = [](const Iteration& iteration) {
     std::vector<std::string> texts;
     for (const CanonicalOp& op : iteration.ops) {
@@ -135,16 +135,7 @@ Difference DifferenceOf(const Iteration& a, const Iteration& b) {
     std::ranges::sort(texts);
     return texts;
   };
-  if (a.ops.size() != b.ops.size()) {
-    return Difference::kOps;
-  }
-  if (sorted_texts(a) == sorted_texts(b)) {
-    return Difference::kOrder;
-  }
-  const bool only_sizes = std::ranges::equal(a.ops, b.ops, [](const auto& one, const auto& other) {
-    return one.kind == other.kind && one.stream == other.stream;
-  });
-  return only_sizes ? Difference::kSizes : Difference::kOps;
+  return a.ops.size() == b.ops.size() && sorted_texts(a) == sorted_texts(b);
 }
 
 std::optional<int32_t> FindPeriod(const std::vector<Iteration>& iterations) {

@@ -47,13 +47,8 @@ bool DoSame(const Iteration& a, const Iteration& b);
 // streams and with the same ranks.
 bool CommunicateAlike(const Iteration& a, const Iteration& b);
 
-// How two iterations that do not do the same differ.
-enum class Difference : uint8_t {
-  kOrder,  // each op of one is one of the other
-  kSizes,  // the same kinds of ops on the same streams, of other sizes or shapes
-  kOps,
-};
-Difference DifferenceOf(const Iteration& a, const Iteration& b);
+// Whether each op of one is one of the other, in any order.
+bool DoSameInAnotherOrder(const Iteration& a, const Iteration& b);
 
 // Optimizers that take turns: at most this many steps until the first one recurs.
 inline constexpr int32_t kMaxStepsInTurn = 6;

@@ -261,7 +261,7 @@ void Recorder::Impl::KeepLast(const Iteration& ended) {
 // Why no two consecutive iterations do the same, and what the user can do about it.
 std::string Recorder::Impl::WhyAllDiffer() const {
   std::string message = search_.difference() + "; no two iterations in a row are the same";
-  if (search_.kind_of_difference() == Difference::kOrder) {
+  if (search_.only_order_differs()) {
     return message +
            ", except in the order of their ops; a schedule that changes the order each time (say, "
            "by a set of addresses) cannot be recorded; give it a fixed order";
@@ -269,9 +269,6 @@ std::string Recorder::Impl::WhyAllDiffer() const {
   if (!complete()) {
     message += fmt::format(" among the {} that the program ran; let it run more steps, up to {}",
                            iterations(), kMaxIterations);
-  }
-  if (search_.kind_of_difference() == Difference::kSizes) {
-    message += "; if the lengths of batches vary, pad or pack them to one length";
   }
   if (!stream_.marked_by_program()) {
     message += fmt::format(

@@ -52,8 +52,8 @@ void SteadySearch::Compare(int32_t number, const Iteration& current, bool whole)
   }
   difference_ = fmt::format("iterations {} and {} differ at op {}: {} against {}", number - 1,
                             number, *at, DescribeAt(before, *at), DescribeAt(after, *at));
-  kind_of_difference_ = DifferenceOf(before, after);
-  if (whole && kind_of_difference_ != Difference::kOrder) {
+  only_order_differs_ = DoSameInAnotherOrder(before, after);
+  if (whole && !only_order_differs_) {
     KeepVarying(number, current);
   }
 }

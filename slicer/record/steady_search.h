@@ -44,9 +44,9 @@ class SteadySearch {
   [[nodiscard]] int64_t late_waits() const { return late_waits_; }
   [[nodiscard]] const std::string& late_wait() const { return late_wait_; }
 
-  // Where and how the last two that differ do; "" if none do.
+  // Where the last two that differ do, "" if none do; and whether only in their order.
   [[nodiscard]] const std::string& difference() const { return difference_; }
-  [[nodiscard]] Difference kind_of_difference() const { return kind_of_difference_; }
+  [[nodiscard]] bool only_order_differs() const { return only_order_differs_; }
 
  private:
   struct Candidate {
@@ -69,7 +69,7 @@ class SteadySearch {
   int64_t late_waits_ = 0;
   std::string late_wait_;
   std::string difference_;
-  Difference kind_of_difference_ = Difference::kOps;
+  bool only_order_differs_ = false;
 };
 
 }  // namespace prism::slicer

@@ -36,6 +36,8 @@ Fragment FragmentOf(const Graph& graph, Rank rank) {
       {-1, EarlySort::kCollective, CollectiveKind::kBroadcast, 2, 1, 3},
       {0, EarlySort::kMessage, CollectiveKind::kAllReduce, -1, 0, 1},
   };
+  fragment.varies = true;
+  fragment.odd_iterations = {3, 5};
   fragment.startup_seconds = 1.5;
   fragment.iteration_seconds = 0.25;
   return fragment;
