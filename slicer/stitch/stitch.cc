@@ -205,7 +205,9 @@ class Stitcher {
         AddWarning({"role_split", 1, DescribeDeparture(roles_[planned], check)});
       }
       if (role == roles_.size()) {
-        check.name = fmt::format("{} rank {}", plan.name, rank.value());
+        // A role of all ranks needs no naming.
+        check.name = (input_.plan.roles.size() == 1 ? "" : plan.name + " ") +
+                     fmt::format("rank {}", rank.value());
         roles_.push_back(std::move(check));
         planned_of.push_back(planned);
       }

@@ -309,6 +309,22 @@ TEST_F(StitchTest, an_extra_op_splits_the_role_and_says_where) {
                     HasSubstr("kernel surprise"), HasSubstr("the role: all_reduce")));
 }
 
+TEST_F(StitchTest, a_rank_that_departs_from_all_others_is_named_by_its_number) {
+  job_.parallel = {.tp = 1, .dp = 2, .pp = 1};
+  StitchInput input = Input({});
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    ProgramBuilder builder(Rank(rank), 1);
+    for (uint32_t kernel = 0; kernel <= rank; ++kernel) {
+      builder.Kernel(0, "kernel", 5);
+    }
+    builder.Collective(0, builder.CommSlot("dp", {Rank(0), Rank(1)}), kSum);
+    input.fragments.push_back(builder.Finish());
+  }
+  const Result<Graph> graph = Stitch(std::move(input));
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  EXPECT_EQ(graph->role_of(Rank(1)).name, "rank 1");
+}
+
 TEST_F(StitchTest, ranks_that_depart_alike_share_the_new_role) {
   StitchInput input = Input({0, 4, 8, 12});
   input.fragments.push_back(Record(7, 2));
