@@ -30,10 +30,22 @@ std::string ShownFaults(const Validation& validation, const SourceLines& source)
   return text;
 }
 
-Status RefuseInvalid(const Graph& graph, const SourceLines& source) {
-  const Validation validation = Validate(graph);
-  return validation.ok() ? OkStatus()
-                         : RunFailed("the graph is not valid, " + ShownFaults(validation, source));
+Status RefuseInvalid(const Graph& graph, const SourceLines& source, std::string* needs_buffers) {
+  const Validation strict = Validate(graph);
+  if (strict.ok()) {
+    return OkStatus();
+  }
+  ValidateOptions options;
+  options.buffered_bytes =
+      static_cast<int64_t>(graph.cluster.parameters.ValueOr("p2p.eager_bytes", 0));
+  const Validation buffered = Validate(graph, options);
+  if (!buffered.ok()) {
+    return RunFailed("the graph is not valid, " + ShownFaults(buffered, source));
+  }
+  if (needs_buffers != nullptr) {
+    *needs_buffers = strict.faults.front().message;
+  }
+  return OkStatus();
 }
 
 std::string GraphFileOf(const std::string& path) {

@@ -18,7 +18,7 @@ Validation Validate(const Graph& graph, const ValidateOptions& options) {
   // A graph with unmatched ops stalls anyway; the faults found so far explain it better than the
   // stall.
   if (faults.empty()) {
-    internal::CheckExecution(graph, faults);
+    internal::CheckExecution(graph, options.buffered_bytes, faults);
   }
   return std::move(faults).Take();
 }

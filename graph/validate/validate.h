@@ -17,7 +17,8 @@ struct Fault {
 };
 
 struct ValidateOptions {
-  size_t max_faults = 100;  // listed; all are counted
+  size_t max_faults = 100;     // listed; all are counted
+  int64_t buffered_bytes = 0;  // sends below this size do not wait for their receiver
 };
 
 struct Validation {

@@ -2,9 +2,8 @@
 //
 // Ranks of one class (rank_classes.h) do the same, so one member represents all: a collective
 // completes when every (class, slot) among its members has arrived equally often. Sends and
-// receives meet in rendezvous, the strictest reading: a program that runs only because a small
-// message is buffered is reported. Classes advance in a work-list; since nothing is ever undone,
-// the order does not change the outcome.
+// receives meet in rendezvous, unless a send is said to be buffered. Classes advance in a
+// work-list; since nothing is ever undone, the order does not change the outcome.
 
 #include <algorithm>
 #include <deque>
@@ -115,8 +114,9 @@ struct CommSide {
 
 class Execution {
  public:
-  explicit Execution(const Graph& graph)
+  Execution(const Graph& graph, int64_t buffered_bytes)
       : graph_(graph),
+        buffered_bytes_(buffered_bytes),
         classes_(RefineRanks(graph,
                              std::vector<uint32_t>(graph.ranks.size(), 0),
                              std::vector<uint32_t>(graph.communicators.size(), 0))) {
@@ -355,10 +355,14 @@ class Execution {
   }
 
   [[nodiscard]] uint32_t WaitsForPeer(const ClassState& state, uint32_t op) const {
-    const size_t count = state.program->peer_groups[state.program->signature[op]].transfers.size();
+    const std::vector<PeerTransfer>& transfers =
+        state.program->peer_groups[state.program->signature[op]].transfers;
     const uint32_t first = state.prepared->first_transfer[op];
-    for (size_t i = 0; i < count; ++i) {
+    for (size_t i = 0; i < transfers.size(); ++i) {
       const OtherEnd& other = state.other_end[state.prepared->channel[first + i]];
+      if (transfers[i].is_send && transfers[i].bytes < buffered_bytes_) {
+        continue;
+      }
       if (states_[other.rank_class].channel_arrivals[other.channel] <=
           state.prepared->ordinal[first + i]) {
         return other.rank_class;
@@ -404,6 +408,7 @@ class Execution {
   }
 
   const Graph& graph_;
+  int64_t buffered_bytes_;
   RankClasses classes_;
   std::vector<Prepared> prepared_;            // by role
   std::vector<ClassState> states_;            // by class
@@ -413,8 +418,8 @@ class Execution {
 
 }  // namespace
 
-void CheckExecution(const Graph& graph, FaultList& faults) {
-  Execution execution(graph);
+void CheckExecution(const Graph& graph, int64_t buffered_bytes, FaultList& faults) {
+  Execution execution(graph, buffered_bytes);
   execution.Run();
   execution.Report(faults);
 }

@@ -50,7 +50,7 @@ void CheckPeerTransfers(const Graph& graph, FaultList& faults);
 // Every rank has the same iteration markers (named "iteration").
 void CheckMarkers(const Graph& graph, FaultList& faults);
 
-// Every rank can execute its program to the end.
-void CheckExecution(const Graph& graph, FaultList& faults);
+// Every rank can execute its program to the end, if sends below that size are buffered.
+void CheckExecution(const Graph& graph, int64_t buffered_bytes, FaultList& faults);
 
 }  // namespace prism::graph::internal

@@ -20,11 +20,31 @@
 #include "launch/run/host_time.h"
 #include "launch/run/messages.h"
 #include "launch/run/program_layout.h"
+#include "launch/run/rehearsal.h"
 #include "launch/run/source_finder.h"
 #include "replayer/ineffective_perturbations.h"
 #include "slicer/stitch/stitch.h"
 
 namespace prism::launch {
+namespace {
+
+std::string ListRanks(const std::vector<Rank>& ranks) {
+  std::string list;
+  for (const Rank rank : ranks) {
+    list += fmt::format("{}{}", list.empty() ? "" : ", ", rank.value());
+  }
+  return list;
+}
+
+// Unless there is one with that code; they stay ordered by code.
+void AddWarning(const graph::Warning& warning, std::vector<graph::Warning>* warnings) {
+  const auto place = std::ranges::lower_bound(*warnings, warning.code, {}, &graph::Warning::code);
+  if (place == warnings->end() || place->code != warning.code) {
+    warnings->insert(place, warning);
+  }
+}
+
+}  // namespace
 
 Master::Master(RunContext& context, MpiSession& session, Progress& progress)
     : context_(context),
@@ -57,15 +77,12 @@ void Master::TakeEmulated(MessageKind kind, WireReader* message, Coordinator* co
 }
 
 void Master::LogStop(const StoppedRank& stopped) {
-  std::string givers;
-  for (const Rank giver : stopped.guessed_from) {
-    givers += fmt::format("{}{}", givers.empty() ? "" : ", ", giver.value());
-  }
   const bool is_one = stopped.guessed_from.size() == 1;
   context_.logger.Info(
       "rank {} stopped after it was given other values in place of those of {} {}: recording "
       "{} first",
-      stopped.rank.value(), is_one ? "rank" : "ranks", givers, is_one ? "it" : "these");
+      stopped.rank.value(), is_one ? "rank" : "ranks", ListRanks(stopped.guessed_from),
+      is_one ? "it" : "these");
 }
 
 Status Master::HandleMessage(const PeerMessage& message, Coordinator* coordinator) {
@@ -147,8 +164,21 @@ void Master::SendAnswers(const AnswerBatch& batch) {
 Status Master::Record(const std::vector<Rank>& ranks) {
   for (std::vector<Rank> next = ranks; !next.empty();) {
     PRISM_RETURN_IF_ERROR(RecordRound(next));
+    if (next = slice_.Entangled(); !next.empty()) {
+      PRISM_RETURN_IF_ERROR(RehearseRanks(next));
+      continue;
+    }
     PRISM_ASSIGN_OR_RETURN(next, slice_.TakeLacking());
   }
+  return OkStatus();
+}
+
+// By this process alone, which holds what the ranks share.
+Status Master::RehearseRanks(const std::vector<Rank>& ranks) {
+  context_.logger.Info("ranks {} wait for what the others of them send: running them together",
+                       ListRanks(ranks));
+  PRISM_ASSIGN_OR_RETURN(const std::string values, Rehearse(context_, ranks, slice_.book()));
+  slice_.AddRehearsed(ranks, values);
   return OkStatus();
 }
 
@@ -251,9 +281,14 @@ Status Master::Build(RunOutcome* outcome) {
     PRISM_ASSIGN_OR_RETURN(outcome->graph, slicer::Stitch(std::move(input)));
     context_.job = outcome->graph.job;
   }
-  PRISM_RETURN_IF_ERROR(graph::RefuseInvalid(outcome->graph, [&](Rank rank, uint32_t op) {
-    return SourceLinesOf(outcome->graph, rank, op);
-  }));
+  std::string needs_buffers;
+  PRISM_RETURN_IF_ERROR(graph::RefuseInvalid(
+      outcome->graph,
+      [&](Rank rank, uint32_t op) { return SourceLinesOf(outcome->graph, rank, op); },
+      &needs_buffers));
+  if (!needs_buffers.empty()) {
+    AddWarning({"buffered_sends_needed", 1, needs_buffers}, &outcome->graph.warnings);
+  }
   outcome->graph_bytes = graph::EncodeGraph(outcome->graph);
   return InterruptStatus();
 }

@@ -18,10 +18,6 @@
 namespace prism::launch {
 namespace {
 
-// Address space of the memory through which present ranks exchange data; only touched pages take
-// memory.
-constexpr off_t kExchangeBytes = off_t{1} << 32;
-
 // Whether the device, not the graph, determines when sandbox ranks arrive.
 bool MeasuresArrivals(const RunContext& context) {
   return context.gpu && !SharesGpu(context);

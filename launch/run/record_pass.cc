@@ -8,12 +8,9 @@
 
 #include <fmt/format.h>
 
-#include "launch/process/stop_watch.h"
-#include "launch/sandbox/out_of_memory.h"
+#include "launch/run/recorded_process.h"
 #include "launch/sandbox/record_turn.h"
 #include "launch/sandbox/stall_watch.h"
-#include "launch/sandbox/torch_version.h"
-#include "shim/channel/value_book.h"
 #include "slicer/record/recorder.h"
 
 namespace prism::launch {
@@ -23,64 +20,15 @@ constexpr int64_t kWaitNs = 2'000'000;  // wait for records of one process, whil
 // For the built-in workload, which is given its number of iterations.
 constexpr int kWarmupIterations = 1;
 constexpr int kRecordedIterations = 2;
-constexpr size_t kLargestHeld = 3;  // blocks shown when the device is full
 
 }  // namespace
 
 struct RecordPass::Slot {
   std::unique_ptr<StoreServer> store;
-  std::unique_ptr<SandboxProcess> process;
-  slicer::RecorderOptions options;
-  slicer::Recorder recorder;
-  OutOfMemoryWatch memory_watch;
+  RecordedProcess recorded;
   StallWatch stall_watch;
-  slicer::HeldMemory held = {};  // when the device was last full
-  StopWatch watch = {};          // since its start
-  double startup_seconds = 0;    // until the program's first kernel; 0 before it
-  int32_t iterations = 0;        // that have ended
-  double iterations_end = 0;     // when the last of them did
-  double iteration_seconds = 0;  // its length
-  std::string torch_version = {};
-  std::string values = {};  // that the rank sent to absent ones
-  size_t certain_bytes =
-      0;  // of these, sent before it was given any value that was not its giver's
-  std::vector<Rank> guessed_from = {};
   std::optional<RecordedRank> otherwise = {};
   bool finished = false;
-
-  Status See(const channel::Record& record, std::span<const std::byte> payload) {
-    if (record.kind == channel::RecordKind::kBeginAgain) {
-      recorder = slicer::Recorder(options);
-      startup_seconds = 0;
-      return OkStatus();
-    }
-    memory_watch.See(record, payload);
-    if (record.kind == channel::RecordKind::kValue && !recorder.has_steady_iterations()) {
-      channel::ValueHead head = record.value;
-      head.giver = static_cast<int32_t>(process->rank().value());
-      head.iteration = recorder.iterations();
-      channel::AppendValue(head, payload, &values);
-    }
-    if (record.kind == channel::RecordKind::kGuess) {
-      certain_bytes = guessed_from.empty() ? values.size() : certain_bytes;
-      guessed_from.emplace_back(static_cast<uint32_t>(record.guess.giver));
-    }
-    if (startup_seconds == 0 && record.kind == channel::RecordKind::kKernel) {
-      startup_seconds = watch.Seconds();
-      torch_version = TorchVersionOf(process->channel().producer_process());
-    }
-    PRISM_RETURN_IF_ERROR(recorder.Consume(record, payload));
-    if (record.kind == channel::RecordKind::kOutOfMemory) {
-      held = recorder.Held(kLargestHeld);  // a failing program frees its blocks
-    }
-    if (recorder.iterations() > iterations) {
-      iterations = recorder.iterations();
-      const double now = watch.Seconds();
-      iteration_seconds = now - iterations_end;
-      iterations_end = now;
-    }
-    return OkStatus();
-  }
 };
 
 RecordPass::RecordPass(const RunContext& context, size_t slots)
@@ -91,8 +39,8 @@ RecordPass::~RecordPass() = default;
 
 void RecordPass::ReportStacks() {
   for (const auto& slot : slots_) {
-    fmt::print(stderr, "rank {} is being recorded\n{}", slot->process->rank().value(),
-               slot->process->Stacks());
+    fmt::print(stderr, "rank {} is being recorded\n{}", slot->recorded.rank().value(),
+               slot->recorded.process().Stacks());
   }
 }
 
@@ -115,8 +63,8 @@ Status RecordPass::Add(const std::vector<Rank>& ranks,
 // Rank 0 of a user's program runs on, to see whether it has as many iterations as requested, and
 // whether some of them differ.
 bool RecordPass::HasSeenAll(const Slot& slot) const {
-  const slicer::Recorder& recorder = slot.recorder;
-  if (!recorder.complete() || !context_.job.user_program || slot.process->rank() != Rank(0) ||
+  const slicer::Recorder& recorder = slot.recorded.recorder();
+  if (!recorder.complete() || !context_.job.user_program || slot.recorded.rank() != Rank(0) ||
       !recorder.steady_iteration().has_value()) {
     return recorder.complete();
   }
@@ -152,32 +100,29 @@ Status RecordPass::StartNext() {
   if (context_.job.user_program && rank == Rank(0)) {
     options.steady_iterations = context_.options.iterations;
   }
-  slots_.push_back(std::make_unique<Slot>(Slot{std::move(store), std::move(process), options,
-                                               slicer::Recorder(options), OutOfMemoryWatch(rank),
-                                               StallWatch(context_.options.stall_timeout_s)}));
-  slots_.back()->otherwise = std::move(otherwise);
+  slots_.push_back(std::make_unique<Slot>(
+      Slot{std::move(store), RecordedProcess(std::move(process), options),
+           StallWatch(context_.options.stall_timeout_s), std::move(otherwise)}));
   return OkStatus();
 }
 
 Result<bool> RecordPass::StepSlot(Slot& slot) {
   const RecordTaker see = [&](const channel::Record& record,
                               std::span<const std::byte> payload) -> Result<bool> {
-    PRISM_RETURN_IF_ERROR(
-        slot.See(record, payload)
-            .WithContext(fmt::format("recording rank {}", slot.process->rank().value())));
+    PRISM_RETURN_IF_ERROR(slot.recorded.See(record, payload));
     return !HasSeenAll(slot);
   };
-  PRISM_ASSIGN_OR_RETURN(const RecordTurn turn, TakeRecords(*slot.process, see));
+  PRISM_ASSIGN_OR_RETURN(const RecordTurn turn, TakeRecords(slot.recorded.process(), see));
   PRISM_RETURN_IF_ERROR(CheckStore(context_, slot.store.get()));
   if (turn.exited || HasSeenAll(slot)) {
     slot.finished = true;
     PRISM_RETURN_IF_ERROR(FinishSlot(slot));
   } else if (turn.moves > 0) {
     slot.stall_watch.Move();
-  } else if (const Status stall =
-                 slot.stall_watch.Check(*slot.process, slot.recorder.iterations() - 1);
+  } else if (const Status stall = slot.stall_watch.Check(slot.recorded.process(),
+                                                         slot.recorded.recorder().iterations() - 1);
              !stall.ok()) {
-    if (!slot.recorder.has_steady_iterations()) {
+    if (!slot.recorded.recorder().has_steady_iterations()) {
       return stall;
     }
     slot.finished = true;
@@ -188,52 +133,48 @@ Result<bool> RecordPass::StepSlot(Slot& slot) {
 
 // What a program does after the requested iterations is ignored.
 Status RecordPass::EndProgram(Slot& slot) {
-  if (HasSeenAll(slot) || slot.recorder.has_steady_iterations()) {
-    slot.process->Kill();  // a user's program, which would train on
+  if (HasSeenAll(slot) || slot.recorded.recorder().has_steady_iterations()) {
+    slot.recorded.process().Kill();  // a user's program, which would train on
     return OkStatus();
   }
-  const Status exit = slot.process->ExitStatus(slot.memory_watch.TailLines(slot.held));
-  return exit.ok() ? exit : slot.memory_watch.Explain(exit, slot.held);
+  return slot.recorded.ExitStatus();
 }
 
 Status RecordPass::FinishSlot(Slot& slot) {
   const Status end = EndProgram(slot);
-  Result<graph::Fragment> fragment = end.ok() ? slot.recorder.Finish() : end;
-  const std::optional<int32_t> steps = slot.recorder.period();
+  Result<graph::Fragment> fragment = end.ok() ? slot.recorded.recorder().Finish() : end;
+  const std::optional<int32_t> steps = slot.recorded.recorder().period();
   if (!fragment.ok() && slot.otherwise.has_value()) {
     context_.logger.Info("rank {}: alternating steps could not be recorded as one iteration: {}",
-                         slot.process->rank().value(), fragment.status().message());
+                         slot.recorded.rank().value(), fragment.status().message());
     recorded_.push_back(*std::move(slot.otherwise));
     return OkStatus();
   }
-  if (end.code() == StatusCode::kRunFailed && !slot.guessed_from.empty()) {
-    slot.values.resize(slot.certain_bytes);
-    channel::CountIterationsFrom(slot.recorder.iterations() + 1, &slot.values);  // none is steady
-    stopped_.push_back({slot.process->rank(), end, slot.guessed_from, slot.values});
+  if (end.code() == StatusCode::kRunFailed && !slot.recorded.guessed_from().empty()) {
+    stopped_.push_back(
+        {slot.recorded.rank(), end, slot.recorded.guessed_from(), slot.recorded.CertainValues()});
     return OkStatus();
   }
   PRISM_RETURN_IF_ERROR(end);
   if (!fragment.ok() && !steps.has_value()) {
     return Status(fragment.status().code(),
-                  fmt::format("recording rank {}: {}; {}", slot.process->rank().value(),
-                              fragment.status().message(), slot.process->LastLines()));
+                  fmt::format("recording rank {}: {}; {}", slot.recorded.rank().value(),
+                              fragment.status().message(), slot.recorded.process().LastLines()));
   }
   std::optional<RecordedRank> recorded;
   if (fragment.ok()) {
-    fragment->startup_seconds = slot.startup_seconds;
-    fragment->iteration_seconds = slot.iteration_seconds;
-    fragment->torch_version = slot.torch_version;
-    channel::CountIterationsFrom(fragment->warmup_iterations, &slot.values);
-    recorded = RecordedRank{*std::move(fragment), std::move(slot.values), slot.guessed_from};
+    slot.recorded.AddRealTimes(&*fragment);
+    std::string values = slot.recorded.Values(fragment->warmup_iterations);
+    recorded = RecordedRank{*std::move(fragment), std::move(values), slot.recorded.guessed_from()};
   }
-  if (slot.recorder.has_looked_less()) {
+  if (slot.recorded.recorder().has_looked_less()) {
     context_.logger.Info(
         "rank {} was recorded for {} iterations only, because they have many ops; if something "
         "else recurs less often, mark iterations with a range \"iteration\"",
-        slot.process->rank().value(), slot.recorder.iterations());
+        slot.recorded.rank().value(), slot.recorded.recorder().iterations());
   }
   if (steps.has_value()) {  // again, with longer iterations
-    wanted_.push_front({slot.process->rank(), {.steps = *steps}, std::move(recorded)});
+    wanted_.push_front({slot.recorded.rank(), {.steps = *steps}, std::move(recorded)});
   } else {
     recorded_.push_back(*std::move(recorded));
   }
@@ -256,7 +197,7 @@ Result<bool> RecordPass::Step() {
 
 void RecordPass::Wait() {
   if (!slots_.empty()) {
-    slots_[waits_++ % slots_.size()]->process->channel().WaitForRecord(kWaitNs);
+    slots_[waits_++ % slots_.size()]->recorded.process().channel().WaitForRecord(kWaitNs);
   }
 }
 

@@ -9,7 +9,7 @@ void RecordedSlice::Add(RecordedRank recorded) {
   graph::Fragment& fragment = recorded.fragment;
   given_[fragment.rank] = std::move(recorded.values);
   if (!recorded.guessed_from.empty()) {
-    guessed_.insert(fragment.rank);
+    guessed_[fragment.rank] = recorded.guessed_from;
   }
   iterations_[fragment.rank] = fragment.warmup_iterations;
   if (fragment.rank == Rank(0)) {
@@ -21,6 +21,7 @@ void RecordedSlice::Add(RecordedRank recorded) {
 }
 
 void RecordedSlice::Add(StoppedRank stopped) {
+  ++stops_[stopped.rank];
   size_t& known_bytes = stopped_bytes_[stopped.rank];
   if (stopped.values.size() <= known_bytes) {
     stopped.values.clear();  // in the book already
@@ -41,14 +42,58 @@ void RecordedSlice::EndRound() {
   given_.clear();
 }
 
-Result<std::vector<Rank>> RecordedSlice::TakeLacking() {
-  std::set<Rank> guessed;
+// Of stopped ranks, those that were never recorded.
+std::set<Rank> RecordedSlice::UnknownGivers() const {
+  std::set<Rank> givers;
   for (const auto& [rank, stopped] : stopped_) {
-    guessed.insert(stopped.guessed_from.begin(), stopped.guessed_from.end());
+    givers.insert(stopped.guessed_from.begin(), stopped.guessed_from.end());
   }
-  std::erase_if(guessed, [this](Rank rank) { return told_bytes_.contains(rank); });
-  if (!guessed.empty()) {
-    return std::vector<Rank>(guessed.begin(), guessed.end());
+  std::erase_if(givers, [this](Rank rank) { return told_bytes_.contains(rank); });
+  return givers;
+}
+
+std::vector<Rank> RecordedSlice::Entangled() const {
+  std::map<Rank, std::vector<Rank>> lacks = guessed_;
+  for (const auto& [rank, stopped] : stopped_) {
+    lacks[rank] = stopped.guessed_from;
+  }
+  std::set<Rank> all;
+  for (const auto& [rank, givers] : lacks) {
+    all.insert(rank);
+  }
+  std::set<Rank> lacking = all;
+  // A rank that lacks nothing of the others can be recorded, then those that lack only its values.
+  const auto lacks_nothing = [&](Rank rank) {
+    return std::ranges::none_of(lacks[rank], [&](Rank giver) { return lacking.contains(giver); });
+  };
+  while (std::erase_if(lacking, lacks_nothing) > 0) {
+  }
+  if (!UnknownGivers().empty() || !NeedsRehearsal(lacking)) {
+    return {};
+  }
+  return {all.begin(), all.end()};
+}
+
+bool RecordedSlice::NeedsRehearsal(const std::set<Rank>& lacking) const {
+  return std::ranges::any_of(lacking, [&](Rank rank) {
+    return stopped_.contains(rank) && stops_.at(rank) > 1 && !rehearsed_.contains(rank);
+  });
+}
+
+void RecordedSlice::AddRehearsed(const std::vector<Rank>& ranks, std::string_view values) {
+  book_ += values;
+  for (const Rank rank : ranks) {
+    rehearsed_.insert(rank);
+    stopped_.erase(rank);
+    guessed_.erase(rank);
+    std::erase_if(fragments_, [&](const graph::Fragment& known) { return known.rank == rank; });
+  }
+}
+
+Result<std::vector<Rank>> RecordedSlice::TakeLacking() {
+  const std::set<Rank> unknown = UnknownGivers();
+  if (!unknown.empty()) {
+    return std::vector<Rank>(unknown.begin(), unknown.end());
   }
   std::vector<Rank> again;
   for (const auto& [rank, stopped] : stopped_) {

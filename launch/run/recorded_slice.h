@@ -5,6 +5,8 @@
 //
 // A rank whose program fails after it was given other values in place of an absent rank's, such as
 // the shape of a message, is not the last word: the absent ranks are recorded first, then it again.
+// If it stops again for want of what ranks send that lack its own values, they are rehearsed
+// (run/rehearsal.h) before they are recorded again.
 #pragma once
 
 #include <cstdint>
@@ -59,6 +61,14 @@ class RecordedSlice {
   // All ranks of a round have been added: what they sent is in the book from now on.
   void EndRound();
 
+  // After a round: all ranks that stopped or were given others' integers, ascending, if one of them
+  // stopped again, and can go on only with what another one sends after it has gone on.
+  [[nodiscard]] std::vector<Rank> Entangled() const;
+
+  // What these sent while they ran together is in the book from now on. They no longer count as
+  // recorded: record them again.
+  void AddRehearsed(const std::vector<Rank>& ranks, std::string_view values);
+
   // After a round: the ranks to record next because of stopped ones, ascending; these are the ones
   // that were guessed, or else stopped ranks for which more is known now. Fails as a stopped rank
   // did if neither exist.
@@ -85,13 +95,17 @@ class RecordedSlice {
   [[nodiscard]] std::optional<int32_t> IterationOf(Rank rank) const;
 
  private:
+  [[nodiscard]] std::set<Rank> UnknownGivers() const;
+  [[nodiscard]] bool NeedsRehearsal(const std::set<Rank>& lacking) const;
   [[nodiscard]] bool WasToldTooEarly(const graph::Fragment& fragment) const;
 
   std::vector<graph::Fragment> fragments_;
-  std::map<Rank, std::string> given_;  // in the round that runs
-  std::set<Rank> guessed_;             // recorded ones that were given others' integers
+  std::map<Rank, std::string> given_;          // in the round that runs
+  std::map<Rank, std::vector<Rank>> guessed_;  // recorded ones, by what they guessed from
   std::map<Rank, StoppedRank> stopped_;
   std::map<Rank, size_t> stopped_bytes_;  // that were in the book of ranks that stopped
+  std::map<Rank, int> stops_;
+  std::set<Rank> rehearsed_;
   std::string book_;
   std::map<Rank, uint64_t> told_bytes_;
   std::set<Rank> told_again_;

@@ -48,6 +48,10 @@ struct RunContext {
 // durations mean nothing; times come from the replay.
 bool SharesGpu(const RunContext& context);
 
+// Address space of the memory through which ranks that run together exchange data; only touched
+// pages take memory.
+inline constexpr int64_t kExchangeBytes = int64_t{1} << 32;
+
 // How the ranks that run together find each other.
 struct MeetingPoint {
   std::string exchange;     // path of the memory that they share; "" with one rank

@@ -290,14 +290,15 @@ struct CommDestroyBody {
 // A value that one rank sent to others in a collective or a send; later runs of other ranks are
 // given it in that rank's place (value_book.h).
 struct ValueHead {
-  uint64_t communicator;   // equal on all members
-  uint64_t shape;          // equal for communicators with the same place in the job; 0: not known
-  uint64_t sequence;       // number among the root's calls of that operation, or among the sends to
-                           // target
-  int32_t giver;           // global rank; filled by the worker
-  int32_t source;          // rank in the communicator
-  int32_t target;          // for a send: rank in the communicator; else -1
-  int32_t iteration;       // 0: the steady one, negative before it; filled by the worker
+  uint64_t communicator;  // equal on all members
+  uint64_t shape;         // equal for communicators of members equally far apart; 0: not known
+  uint32_t place;         // equal for those between the same two ranks of such groups; 0: not known
+  uint32_t sequence;      // number among the root's calls of that operation, or among the sends to
+                          // target
+  int32_t giver;          // global rank; filled by the worker
+  int32_t source;         // rank in the communicator
+  int32_t target;         // for a send: rank in the communicator; else -1
+  int32_t iteration;      // 0: the steady one, negative before it; filled by the worker
   uint32_t payload_bytes;  // at most kMaxValueBytes; 0: a root sent bytes that were never written
   uint8_t operation;       // shim/nccl/exchange.h
   uint8_t padding[3];

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <set>
 
 #include "graph/base/divide.h"
 
@@ -13,6 +14,10 @@ constexpr size_t kAlignment = 8;
 
 size_t Padded(size_t bytes) {
   return RoundUp(bytes, kAlignment);
+}
+
+bool Fits(const std::optional<std::span<const std::byte>>& value, const ValueHead& call) {
+  return value.has_value() && (value->empty() || value->size() == call.payload_bytes);
 }
 
 }  // namespace
@@ -38,14 +43,14 @@ ValueBook::ExactKey ValueBook::ExactKeyOf(const ValueHead& head) {
   return {head.communicator, head.source, head.target, head.operation};
 }
 
-// Sends are equivalent if they go equally far.
-ValueBook::ShapeKey ValueBook::ShapeKeyOf(const ValueHead& head) {
-  const int32_t place = head.target < 0 ? head.source : head.target - head.source;
-  return {head.shape, place, head.operation};
+// Sends are equivalent if they go equally far. `communicator`: its place or shape.
+ValueBook::AlikeKey ValueBook::AlikeKeyOf(uint64_t communicator, const ValueHead& head) {
+  const int32_t way = head.target < 0 ? head.source : head.target - head.source;
+  return {communicator, way, head.operation};
 }
 
 ValueBook::ValueBook(std::span<const std::byte> bytes) {
-  std::map<const Stream*, ShapeKey> shapes;
+  std::set<const Stream*> known;
   size_t at = 0;
   while (at + sizeof(ValueHead) <= bytes.size()) {
     ValueHead head;
@@ -56,21 +61,31 @@ ValueBook::ValueBook(std::span<const std::byte> bytes) {
     }
     Stream& stream = streams_[ExactKeyOf(head)];
     stream.giver = head.giver;
-    stream.values.emplace(head.sequence, bytes.subspan(at, head.payload_bytes));
-    if (head.iteration == 0 && !stream.has_steady) {
-      stream.has_steady = true;
-      stream.steady_begin = head.sequence;
-    } else if (head.iteration == 1 && stream.has_steady && stream.period == 0) {
-      stream.period = head.sequence - stream.steady_begin;
-    }
-    if (head.shape != 0 && shapes.emplace(&stream, ShapeKeyOf(head)).second) {
-      by_shape_[ShapeKeyOf(head)].push_back(&stream);
+    stream.Add(head, bytes.subspan(at, head.payload_bytes));
+    if (known.insert(&stream).second) {
+      by_place_[AlikeKeyOf(head.place, head)].push_back(&stream);
+      by_shape_[AlikeKeyOf(head.shape, head)].push_back(&stream);
     }
     at += Padded(head.payload_bytes);
   }
 }
 
-std::optional<std::span<const std::byte>> ValueBook::Stream::At(uint64_t sequence) const {
+void ValueBook::Stream::Add(const ValueHead& head, std::span<const std::byte> value) {
+  if (head.sequence <= latest) {
+    has_steady = false;  // recorded again
+  }
+  latest = head.sequence;
+  values.insert_or_assign(head.sequence, value);
+  if (head.iteration == 0 && !has_steady) {
+    has_steady = true;
+    steady_begin = head.sequence;
+    period = 0;
+  } else if (head.iteration == 1 && has_steady && period == 0) {
+    period = head.sequence - steady_begin;
+  }
+}
+
+std::optional<std::span<const std::byte>> ValueBook::Stream::At(uint32_t sequence) const {
   if (const auto found = values.find(sequence); found != values.end()) {
     return found->second;
   }
@@ -82,25 +97,29 @@ std::optional<std::span<const std::byte>> ValueBook::Stream::At(uint64_t sequenc
 }
 
 FoundValue ValueBook::Find(const ValueHead& call) const {
-  const auto fits = [&call](const std::optional<std::span<const std::byte>>& value) {
-    return value.has_value() && (value->empty() || value->size() == call.payload_bytes);
-  };
   if (const auto exact = streams_.find(ExactKeyOf(call)); exact != streams_.end()) {
-    if (const auto value = exact->second.At(call.sequence); fits(value)) {
+    if (const auto value = exact->second.At(call.sequence); Fits(value, call)) {
       return {ValueOrigin::kRecorded, *value};
     }
   }
+  const FoundValue found = FindNearest(by_place_, call.place, call);
+  return found.origin == ValueOrigin::kNone ? FindNearest(by_shape_, call.shape, call) : found;
+}
+
+FoundValue ValueBook::FindNearest(const Alike& alike,
+                                  uint64_t communicator,
+                                  const ValueHead& call) {
   FoundValue best;
   int64_t best_distance = 0;
-  const auto alike = by_shape_.find(ShapeKeyOf(call));
-  if (call.shape == 0 || alike == by_shape_.end()) {
+  const auto found = alike.find(AlikeKeyOf(communicator, call));
+  if (communicator == 0 || found == alike.end()) {
     return best;
   }
-  for (const Stream* stream : alike->second) {
+  for (const Stream* stream : found->second) {
     const int64_t distance = std::abs(int64_t{stream->giver} - call.giver);
     const auto value = stream->At(call.sequence);
     const bool nearer = best.origin == ValueOrigin::kNone || distance < best_distance;
-    if (nearer && fits(value)) {
+    if (nearer && Fits(value, call)) {
       best = {ValueOrigin::kPeer, *value};
       best_distance = distance;
     }

@@ -3,12 +3,12 @@
 // The bytes are the same in messages and in the memory that a process maps: consecutive entries,
 // each a ValueHead and its value, padded to eight bytes. The entries of one rank are in the order
 // in which it sent them. A run appends rank by rank, so that an earlier state of a book is a prefix
-// of it.
+// of it. What a rank sent when it was recorded again takes the place of what it sent before.
 //
-// Look-up: the value of exactly that giver and call, else of the same call in a communicator with
-// the same place elsewhere in the job (from the giver with the nearest rank number, which in most
-// layouts is in the same pipeline stage). Calls past the end of a recording repeat its steady
-// iteration.
+// Look-up: the value of exactly that giver and call, else of the same call in a communicator
+// elsewhere in the job, one with the same place if there is one, else of the same shape (from the
+// giver with the nearest rank number, which in most layouts is in the same pipeline stage). Calls
+// past the end of a recording repeat its steady iteration.
 #pragma once
 
 #include <cstddef>
@@ -48,21 +48,26 @@ class ValueBook {
   // What one rank sent in one communicator, to all or to one target.
   struct Stream {
     int32_t giver = 0;
-    std::map<uint64_t, std::span<const std::byte>> values;  // by sequence
-    uint64_t steady_begin = 0;                              // first of the steady iteration
-    uint64_t period = 0;                                    // sequences in an iteration; 0: unknown
+    std::map<uint32_t, std::span<const std::byte>> values;  // by sequence
+    uint32_t latest = 0;                                    // sequence added last
+    uint32_t steady_begin = 0;                              // first of the steady iteration
+    uint32_t period = 0;                                    // sequences in an iteration; 0: unknown
     bool has_steady = false;
 
-    [[nodiscard]] std::optional<std::span<const std::byte>> At(uint64_t sequence) const;
+    void Add(const ValueHead& head, std::span<const std::byte> value);
+    [[nodiscard]] std::optional<std::span<const std::byte>> At(uint32_t sequence) const;
   };
   using ExactKey = std::tuple<uint64_t, int32_t, int32_t, uint8_t>;
-  using ShapeKey = std::tuple<uint64_t, int32_t, uint8_t>;
+  using AlikeKey = std::tuple<uint64_t, int32_t, uint8_t>;
+  using Alike = std::map<AlikeKey, std::vector<const Stream*>>;
 
   static ExactKey ExactKeyOf(const ValueHead& head);
-  static ShapeKey ShapeKeyOf(const ValueHead& head);
+  static AlikeKey AlikeKeyOf(uint64_t communicator, const ValueHead& head);
+  static FoundValue FindNearest(const Alike& alike, uint64_t communicator, const ValueHead& call);
 
   std::map<ExactKey, Stream> streams_;
-  std::map<ShapeKey, std::vector<const Stream*>> by_shape_;
+  Alike by_place_;
+  Alike by_shape_;
 };
 
 }  // namespace prism::channel

@@ -24,7 +24,7 @@ using channel::ValueBook;
 using channel::ValueHead;
 using channel::ValueOrigin;
 
-// Sums of values kept by this process, and ordinals of communicators with the same shape.
+// Sums of values kept by this process, and numbers of communicators that are alike.
 struct Kept {
   std::mutex mutex;
   uint64_t bytes = 0;
@@ -65,22 +65,23 @@ size_t BytesOf(const ExchangeCall& call) {
   return call.count * ElementBytes(call.element);
 }
 
-// Members relative to the first, and the ordinal of this communicator among those of this process
-// with that shape.
-uint64_t DistinctShape(const Membership& members, int32_t size) {
-  if (!members.known()) {
-    return 0;
-  }
+// Distinguishes the communicators of this process that are alike by their order.
+uint64_t Numbered(uint64_t alike) {
+  Kept& kept = GetKept();
+  const std::lock_guard<std::mutex> lock(kept.mutex);
+  const uint32_t ordinal = kept.alike[alike]++;
+  return FnvBytes(&ordinal, sizeof(ordinal), alike);
+}
+
+// Members relative to the first.
+uint64_t ShapeOf(const Membership& members, int32_t size) {
   uint64_t shape = FnvBytes(&size, sizeof(size));
   shape = FnvBytes(&members.global_stride, sizeof(members.global_stride), shape);
   for (const int32_t rank : members.ranks) {
     const int32_t offset = rank - members.ranks.front();
     shape = FnvBytes(&offset, sizeof(offset), shape);
   }
-  Kept& kept = GetKept();
-  const std::lock_guard<std::mutex> lock(kept.mutex);
-  const uint32_t ordinal = kept.alike[shape]++;
-  return FnvBytes(&ordinal, sizeof(ordinal), shape);
+  return shape;
 }
 
 // Sends a value to the worker. It is this rank's own, so no other rank is involved. Of a message
@@ -158,15 +159,17 @@ void WriteZeros(void* target, size_t bytes, Memory* memory) {
 
 }  // namespace
 
-void AbsentMembers::Describe(const Membership& members, int32_t size) {
+void AbsentMembers::Describe(const Membership& members, int32_t size, uint64_t place) {
   members_ = members;
-  shape_ = DistinctShape(members, size);
+  shape_ = members.known() ? Numbered(ShapeOf(members, size)) : 0;
+  place_ = place == 0 ? 0 : static_cast<uint32_t>(Numbered(place));
 }
 
 ValueHead AbsentMembers::HeadOf(ExchangeOperation operation, const ExchangeCall& call) const {
   ValueHead head = {};
   head.communicator = call.group.identity;
   head.shape = shape_;
+  head.place = place_;
   head.source = call.root;
   head.target = -1;
   head.giver = members_.known() ? members_.GlobalRank(call.root) : SessionConfig().rank;
@@ -236,7 +239,7 @@ void AbsentMembers::BeforeCollective(ExchangeOperation operation,
     head.sequence = rooted_[{operation, call->root}]++;
   }
   if (IsPresent(group, call->root)) {
-    if (group.rank == call->root && group.present.size() < static_cast<size_t>(group.size)) {
+    if (group.rank == call->root && group.size > 1) {
       Keep(head, *send, memory);
     }
     return;
@@ -335,9 +338,11 @@ std::vector<ExchangeTransfer> RunWithAbsent(std::span<const MemberTransfer> tran
   for (const bool is_send : {true, false}) {
     for (const MemberTransfer& each : transfers) {
       const ExchangeCall& call = each.transfer.call;
-      if (each.is_send == is_send && !IsPresent(call.group, call.root)) {
-        is_send ? each.absent->Send(call, each.transfer.send, memory)
-                : each.absent->Receive(call, each.transfer.recv, memory);
+      const bool is_absent = !IsPresent(call.group, call.root);
+      if (is_send && each.is_send && call.root != call.group.rank) {
+        each.absent->Send(call, each.transfer.send, memory);
+      } else if (!is_send && !each.is_send && is_absent) {
+        each.absent->Receive(call, each.transfer.recv, memory);
       }
     }
   }

@@ -42,8 +42,8 @@ namespace prism::shim {
 
 class AbsentMembers {
  public:
-  // Call once, before the first call. Members need not be known.
-  void Describe(const Membership& members, int32_t size);
+  // Call once, before the first call. Members need not be known. `place`: GroupInfo::place.
+  void Describe(const Membership& members, int32_t size, uint64_t place = 0);
 
   // Call before a collective: keeps what this rank sends as its root; if the root is absent,
   // provides the output and makes the lowest present member the root of a broadcast.
@@ -53,7 +53,8 @@ class AbsentMembers {
                         void* recv,
                         Memory* memory);
 
-  // Does all of a send to, or a receive from, an absent member.
+  // Does all of a send to, or a receive from, an absent member; of a send to a present one what
+  // concerns absent ones: it is kept.
   void Send(const ExchangeCall& call, const void* send, Memory* memory);
   void Receive(const ExchangeCall& call, void* recv, Memory* memory);
 
@@ -75,13 +76,14 @@ class AbsentMembers {
   bool Mirror(const ExchangeCall& call, void* recv, Memory* memory);
 
   Membership members_;
-  uint64_t shape_ = 0;
+  uint64_t shape_ = 0;  // ValueHead's
+  uint32_t place_ = 0;
   std::mutex mutex_;
   // Calls so far, by operation and root. Other collectives are not counted: pipeline stages have
   // different ones in between.
-  std::map<std::pair<ExchangeOperation, int32_t>, uint64_t> rooted_;
-  std::map<int32_t, uint64_t> sent_;  // messages so far, by peer
-  std::map<int32_t, uint64_t> received_;
+  std::map<std::pair<ExchangeOperation, int32_t>, uint32_t> rooted_;
+  std::map<int32_t, uint32_t> sent_;  // messages so far, by peer
+  std::map<int32_t, uint32_t> received_;
   std::set<int32_t> guessed_;  // givers that the worker was told of
   std::map<std::pair<size_t, Element>, std::vector<std::byte>> last_sent_;  // by bytes and type
 };

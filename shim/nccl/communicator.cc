@@ -140,6 +140,7 @@ CommunicatorSpec DescribeFrameworkGroup(uint64_t unnamed_identity) {
   spec.rank = info.rank;
   spec.group_name = info.name;
   spec.group_number = info.number;
+  spec.place = info.place;
   const uint64_t seed = FnvHash(info.unique == nullptr ? "" : info.unique, FnvHash(info.name));
   if (info.global_stride > 0) {
     spec.members.global_start = info.global_start;
@@ -189,7 +190,7 @@ Communicator* CreateCommunicator(const CommunicatorSpec& spec) {
     communicator->id = table.next_id++;
     table.by_handle.emplace(communicator, std::move(made));
   }
-  communicator->absent.Describe(spec.members, spec.size);
+  communicator->absent.Describe(spec.members, spec.size, spec.place);
   EmitInit(*communicator, spec);
   communicator->memory.Describe(communicator->id, ShapeOf(spec));
   if (!communicator->memory.TakeSetup()) {

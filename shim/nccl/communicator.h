@@ -68,6 +68,7 @@ struct CommunicatorSpec {
   std::string group_name;
   uint32_t group_number = 0;  // in the order in which this process created its groups; 0: not known
   Membership members;
+  uint64_t place = 0;  // GroupInfo::place
   const Communicator* parent = nullptr;
 };
 

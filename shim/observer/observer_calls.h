@@ -21,6 +21,8 @@ struct GroupInfo {
   int32_t rank;            // in the group
   const int32_t* members;  // global ranks by rank in the group, or null; valid until the thread's
                            // next call
+  uint64_t place;          // of a communicator for two ranks of a group: which two, of a group that
+                           // reaches how far; equal in other groups of the same family; else 0
 };
 using GroupProvider = bool (*)(GroupInfo* info);
 

@@ -9,6 +9,8 @@
 #include <torch/csrc/distributed/c10d/ParamCommsUtils.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
+#include "graph/base/fnv.h"
+
 namespace prism::shim {
 namespace {
 
@@ -61,6 +63,15 @@ std::vector<int32_t> MembersOf(c10d::ProcessGroupNCCL& group) {
   return members;
 }
 
+uint64_t PlaceOf(const std::vector<int32_t>& group, const std::string& pair) {
+  uint64_t place = FnvHash(pair);
+  for (const int32_t rank : group) {
+    const int32_t offset = rank - group.front();
+    place = FnvBytes(&offset, sizeof(offset), place);
+  }
+  return place;
+}
+
 bool FromGroup(const GroupAtWork& work, GroupInfo* info) {
   thread_local std::vector<int32_t> members;
   thread_local std::string unique;
@@ -77,6 +88,7 @@ bool FromGroup(const GroupAtWork& work, GroupInfo* info) {
     info->rank = 0;
   } else if (colon != std::string::npos) {
     members.clear();
+    info->place = PlaceOf(all, key);
     for (const char* number : {key.c_str(), key.c_str() + colon + 1}) {
       members.push_back(all.at(std::strtoul(number, nullptr, 10)));
     }

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "graph/validate/limits.h"
+#include "graph/validate/valid_graph.h"
 #include "tests/support/planted_graph.h"
 #include "tests/support/random_graph.h"
 
@@ -142,6 +143,24 @@ TEST(Validate, a_circle_of_sends_is_a_stall_that_names_both) {
     grouped.Transfers(role, {{true, 0, 0, 8}, {false, 0, 0, 8}});
   }
   EXPECT_TRUE(Validate(grouped.Build()).ok()) << "as one group the same is sound";
+}
+
+// NCCL buffers small sends: the job runs, but only because of that.
+TEST(Validate, a_circle_of_small_sends_needs_their_buffers) {
+  for (const int64_t bytes : {8, 64}) {
+    PlantedGraph planted(2);
+    planted.Communicator("pp", {0, 1}).Peer(0, 1).Peer(1, 0);
+    for (uint32_t role = 0; role < 2; ++role) {
+      planted.Send(role, 0, 0, bytes).Receive(role, 0, 0, bytes);
+    }
+    Graph graph = planted.Build();
+    std::string needs_buffers;
+    EXPECT_FALSE(RefuseInvalid(graph, nullptr, &needs_buffers).ok()) << "their size is not known";
+    graph.cluster.parameters.Put({{"p2p.eager_bytes", 64, "byte", "", Mark::kAssumed}});
+    EXPECT_EQ(RefuseInvalid(graph, nullptr, &needs_buffers).ok(), bytes == 8);
+    EXPECT_EQ(needs_buffers.find("rank 0 op 0: send 8 bytes to rank 1"),
+              bytes == 8 ? 0 : std::string::npos);
+  }
 }
 
 // Everyone sends to the one before and then receives: 0 waits for 2, 2 for 1, 1 for 0.

@@ -39,6 +39,17 @@ TEST_F(UserProgram, runs_a_pipeline_whose_stages_differ) {
   ExpectNothingLeft();
 }
 
+// No stage can go on but with what its neighbours send after it has: they run together first.
+TEST_F(UserProgram, runs_stages_that_tell_each_other_every_shape_there_and_back) {
+  const Finished run = RunScript("shapes_both_ways.py", {"--target-gpus", "4"});
+  ASSERT_EQ(run.code, 0) << run.output;
+  EXPECT_THAT(run.output,
+              AllOf(HasSubstr("ranks 0, 1, 2, 3 wait for what the others of them send"),
+                    HasSubstr("ranks form pp 4; 4 roles"), HasSubstr("warnings          none")));
+  EXPECT_THAT(Log(0), HasSubstr("stage 0 ends step 2\n"));
+  ExpectNothingLeft();
+}
+
 // No iteration equals the next one, so the last that is recorded stands for all.
 TEST_F(UserProgram, has_batches_of_any_length_and_sends_from_one_stage_to_the_next) {
   const Finished run = RunScript("varying_lengths.py", {"--target-gpus", "8"});

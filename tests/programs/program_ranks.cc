@@ -18,8 +18,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr off_t kExchangeBytes = off_t{1} << 32;
-
 std::string PythonPath() {
   return std::string(PRISM_SOURCE_DIR) + "/.venv/bin/python";
 }

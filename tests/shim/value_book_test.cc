@@ -13,7 +13,7 @@ std::span<const std::byte> BytesOf(const std::string& text) {
 }
 
 // The call number `sequence` of root 0 in a communicator of the shape 7.
-ValueHead Call(uint64_t communicator, int32_t giver, uint64_t sequence, uint32_t bytes) {
+ValueHead Call(uint64_t communicator, int32_t giver, uint32_t sequence, uint32_t bytes) {
   ValueHead head = {};
   head.communicator = communicator;
   head.shape = 7;
@@ -56,6 +56,21 @@ TEST(ValueBook, the_root_itself_comes_before_a_nearer_peer) {
   EXPECT_EQ(TextOf(book.Find(Call(3, 4, 4, 5))), "root0");
 }
 
+// The same two stages of another pipeline come before other stages, whose ranks may be nearer.
+TEST(ValueBook, the_same_place_comes_before_the_same_shape) {
+  std::string bytes;
+  const auto of_place = [](uint64_t communicator, int32_t giver, uint32_t place) {
+    ValueHead head = Call(communicator, giver, 0, 5);
+    head.place = place;
+    return head;
+  };
+  Give(of_place(1, 0, 1), 0, "first", &bytes);
+  Give(of_place(2, 8, 2), 0, "other", &bytes);
+  const ValueBook book(BytesOf(bytes));
+  EXPECT_EQ(TextOf(book.Find(of_place(3, 7, 1))), "first");
+  EXPECT_EQ(TextOf(book.Find(of_place(3, 7, 3))), "other");
+}
+
 // A root that sent what its kernels would have computed: known to be unknown, in the steady
 // iterations that follow too.
 TEST(ValueBook, a_root_may_not_know_what_it_sent) {
@@ -63,11 +78,26 @@ TEST(ValueBook, a_root_may_not_know_what_it_sent) {
   Give(Call(1, 0, 4, 0), 0, "", &bytes);
   Give(Call(1, 0, 5, 0), 1, "", &bytes);
   const ValueBook book(BytesOf(bytes));
-  for (const uint64_t sequence : {4, 5, 9}) {
+  for (const uint32_t sequence : {4, 5, 9}) {
     const FoundValue found = book.Find(Call(1, 0, sequence, 5));
     EXPECT_EQ(found.origin, ValueOrigin::kRecorded) << sequence;
     EXPECT_TRUE(found.value.empty()) << sequence;
   }
+}
+
+// A rank that was told more the second time sends something else, and repeats another iteration.
+TEST(ValueBook, what_was_recorded_last_counts) {
+  std::string bytes;
+  for (int32_t call = 0; call < 4; ++call) {
+    Give(Call(1, 0, static_cast<uint32_t>(call), 0), call, Numbered('a', call), &bytes);
+  }
+  for (int32_t call = 0; call < 4; ++call) {
+    Give(Call(1, 0, static_cast<uint32_t>(call), 0), (call - 1) / 2, Numbered('b', call), &bytes);
+  }
+  const ValueBook book(BytesOf(bytes));
+  EXPECT_EQ(TextOf(book.Find(Call(1, 0, 0, 2))), "b0");
+  EXPECT_EQ(TextOf(book.Find(Call(1, 0, 3, 2))), "b3");
+  EXPECT_EQ(TextOf(book.Find(Call(1, 0, 6, 2))), "b0");
 }
 
 TEST(ValueBook, calls_of_another_size_or_place_find_nothing) {
@@ -103,7 +133,7 @@ TEST(ValueBook, what_is_past_the_recording_repeats_its_steady_iteration) {
   Give(Call(1, 0, 0, 0), 0, "start", &values);
   // Two values per iteration, three collectives of the communicator.
   for (int32_t iteration = 0; iteration < 3; ++iteration) {
-    const auto first = static_cast<uint64_t>(1 + 3 * iteration);
+    const auto first = static_cast<uint32_t>(1 + 3 * iteration);
     Give(Call(1, 0, first, 0), 4 + iteration, Numbered('a', iteration), &values);
     Give(Call(1, 0, first + 2, 0), 4 + iteration, Numbered('b', iteration), &values);
   }

@@ -86,6 +86,62 @@ TEST(RecordedSlice, gives_what_stopped_ranks_sent_and_gives_up_where_nothing_is_
   EXPECT_EQ(slice.book(), "questionanswer");
 }
 
+// Each time both are recorded again they get one message further: the second time they are
+// rehearsed, with whoever else was told something else, and then recorded again with all that.
+TEST(RecordedSlice, rehearses_ranks_that_lack_each_others_values_again) {
+  RecordedSlice slice(1);
+  slice.Add(Stopped(0, 1, "a"));
+  EXPECT_THAT(Lacking(&slice), ElementsAre(Rank(1)));
+  slice.Add(Stopped(1, 0, "b"));
+  RecordedRank third = Recorded(2, "guess");
+  third.guessed_from = {Rank(1)};
+  slice.Add(third);
+  slice.EndRound();
+  EXPECT_THAT(slice.Entangled(), IsEmpty());
+  EXPECT_THAT(Lacking(&slice), ElementsAre(Rank(0), Rank(1)));
+  slice.Add(Stopped(0, 1, "aa"));
+  slice.Add(Stopped(1, 0, "bb"));
+  slice.EndRound();
+  EXPECT_THAT(slice.Entangled(), ElementsAre(Rank(0), Rank(1), Rank(2)));
+  slice.AddRehearsed({Rank(0), Rank(1), Rank(2)}, "all");
+  EXPECT_THAT(slice.fragments(), IsEmpty());
+  EXPECT_THAT(slice.Entangled(), IsEmpty());
+  EXPECT_EQ(slice.book(), "abguessaabball");
+  for (const uint32_t rank : {0U, 1U, 2U}) {
+    slice.Add(Recorded(rank));
+  }
+  EXPECT_THAT(Lacking(&slice), IsEmpty());
+  EXPECT_EQ(slice.ValueBytes(Rank(2)), 14U);
+}
+
+TEST(RecordedSlice, gives_up_on_ranks_that_stop_after_their_rehearsal) {
+  RecordedSlice slice(1);
+  for (int round = 0; round < 2; ++round) {
+    slice.Add(Stopped(0, 1));
+    slice.Add(Stopped(1, 0));
+    slice.EndRound();
+  }
+  EXPECT_THAT(slice.Entangled(), ElementsAre(Rank(0), Rank(1)));
+  slice.AddRehearsed({Rank(0), Rank(1)}, "");
+  slice.Add(Stopped(0, 1));
+  slice.Add(Stopped(1, 0));
+  slice.EndRound();
+  EXPECT_THAT(slice.Entangled(), IsEmpty());
+  EXPECT_FALSE(slice.TakeLacking().ok());
+}
+
+// A chain: the last one needs the one before, and so on; nobody needs the last one.
+TEST(RecordedSlice, rehearses_no_ranks_that_can_be_recorded_in_order) {
+  RecordedSlice slice(1);
+  for (int round = 0; round < 2; ++round) {
+    slice.Add(Stopped(2, 1));
+    slice.Add(Stopped(1, 0));
+    slice.Add(Recorded(0));
+    slice.EndRound();
+    EXPECT_THAT(slice.Entangled(), IsEmpty());
+  }
+}
+
 // It did not fail, but was given what another rank would not have sent.
 TEST(RecordedSlice, records_again_once_what_was_told_too_early) {
   RecordedSlice slice(1);
