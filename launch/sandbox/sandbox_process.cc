@@ -14,7 +14,6 @@
 
 #include <algorithm>
 #include <array>
-#include <deque>
 #include <map>
 #include <set>
 #include <string>
@@ -26,6 +25,7 @@
 #include "graph/base/file.h"
 #include "launch/process/output.h"
 #include "launch/sandbox/guard.h"
+#include "launch/sandbox/last_lines.h"
 #include "launch/sandbox/process_group.h"
 
 extern char** environ;
@@ -176,39 +176,6 @@ void TakeForeground() {
   _exit(ignored > 0 ? 127 : 126);
 }
 
-// Frames of libtorch's stacks, which follow its message; what Python draws below a source line;
-// what c10d prints at every exit without destroy_process_group.
-bool IsAside(std::string_view line) {
-  return line.empty() || line.starts_with("Exception raised from ") ||
-         line.starts_with("frame #") || line.ends_with('^') ||
-         line.find("destroy_process_group() was not called") != line.npos;
-}
-
-// What the virtual device printed when it refused a call (shim/session.cc).
-bool IsRefusal(std::string_view line) {
-  return line.starts_with("prism shim: ");
-}
-
-// The last lines that are not blank or aside, after the last refusal: programs seldom say which
-// call failed.
-std::string Tail(std::string_view text, size_t count) {
-  std::deque<std::string_view> kept;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    if (IsAside(line)) {
-      continue;
-    }
-    kept.push_back(line);
-    if (kept.size() > count) {
-      const bool keeps_first = count > 1 && IsRefusal(kept[0]) && !IsRefusal(kept[1]);
-      kept.erase(kept.begin() + (keeps_first ? 1 : 0));
-    }
-  }
-  return fmt::format("{}", fmt::join(kept, "\n"));
-}
-
 std::string DescribeExit(int wait_status) {
   if (WIFSIGNALED(wait_status)) {
     const int number = WTERMSIG(wait_status);
@@ -350,20 +317,20 @@ Status SandboxProcess::ExitStatus(size_t lines) const {
       log_.find("error while loading shared libraries") != std::string::npos) {
     return EnvironmentLacks(
         fmt::format("the program of rank {} lacks a library: {}; run ./run.sh, which installs it",
-                    rank_.value(), Tail(log_, 1)));
+                    rank_.value(), TellingLines(log_, 1)));
   }
   if (log_.find(channel::kOtherVersion) != std::string::npos) {
     return EnvironmentLacks(
         fmt::format("the program of rank {} ran with a libprism_shim.so from another build: {}; "
                     "run ./run.sh, which rebuilds both",
-                    rank_.value(), Tail(log_, 1)));
+                    rank_.value(), TellingLines(log_, 1)));
   }
   return RunFailed(fmt::format("the program of rank {} {}; {}", rank_.value(),
                                DescribeExit(*wait_status_), LastLines(lines)));
 }
 
 std::string SandboxProcess::LastLines(size_t count) const {
-  const std::string lines = Tail(recent_, count);
+  const std::string lines = TellingLines(recent_, count);
   return lines.empty()
              ? "it printed nothing"
              : fmt::format("its last lines (more in the file FAILED of the output folder):\n{}{}{}",

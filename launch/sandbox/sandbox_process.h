@@ -71,8 +71,8 @@ class SandboxProcess {
   // does not answer within half a second.
   std::string Stacks();
 
-  // The last `count` lines of output that are not blank, below a line that introduces them, then
-  // kOutputHeading and the end of all output; or a line saying that there is no output.
+  // TellingLines of its output, below a line that introduces them, then kOutputHeading and the end
+  // of all output; or a line saying that there is no output.
   [[nodiscard]] std::string LastLines(size_t count = kTailLines) const;
 
   // All output so far; very long output is cut, with a line that says so.

@@ -1,0 +1,15 @@
+// What of a program's output tells why it failed.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace prism::launch {
+
+// At most `count` lines: the last ones that are not blank or aside, up to the first line of the
+// message of the last Python exception where that is a long one; and in place of the first of them
+// the last call that the virtual device refused, since programs seldom say which call failed.
+std::string TellingLines(std::string_view output, size_t count);
+
+}  // namespace prism::launch
