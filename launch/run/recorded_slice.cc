@@ -4,6 +4,47 @@
 #include <utility>
 
 namespace prism::launch {
+namespace {
+
+// By rank: from whom it was given other values.
+using Lacks = std::map<Rank, std::vector<Rank>>;
+
+bool Contains(const std::vector<Rank>& ranks, Rank rank) {
+  return std::ranges::find(ranks, rank) != ranks.end();
+}
+
+// Those that cannot be recorded in an order in which each is told what it lacks, with those that
+// lack values of these.
+std::set<Rank> RanksInCircles(const Lacks& lacks) {
+  std::set<Rank> ranks;
+  for (const auto& [rank, givers] : lacks) {
+    ranks.insert(rank);
+  }
+  const auto lacks_nothing = [&](Rank rank) {
+    return std::ranges::none_of(lacks.at(rank), [&](Rank giver) { return ranks.contains(giver); });
+  };
+  while (std::erase_if(ranks, lacks_nothing) > 0) {
+  }
+  return ranks;
+}
+
+// Adds all that lack values of one of the ranks, or the other way round, and so on.
+void AddConnected(const Lacks& lacks, std::set<Rank>* ranks) {
+  std::vector<Rank> open(ranks->begin(), ranks->end());
+  while (!open.empty()) {
+    const Rank known = open.back();
+    open.pop_back();
+    for (const auto& [rank, givers] : lacks) {
+      const auto own = lacks.find(known);
+      const bool gives = own != lacks.end() && Contains(own->second, rank);
+      if ((gives || Contains(givers, known)) && ranks->insert(rank).second) {
+        open.push_back(rank);
+      }
+    }
+  }
+}
+
+}  // namespace
 
 void RecordedSlice::Add(RecordedRank recorded) {
   graph::Fragment& fragment = recorded.fragment;
@@ -53,31 +94,19 @@ std::set<Rank> RecordedSlice::UnknownGivers() const {
 }
 
 std::vector<Rank> RecordedSlice::Entangled() const {
-  std::map<Rank, std::vector<Rank>> lacks = guessed_;
+  if (!UnknownGivers().empty()) {
+    return {};
+  }
+  Lacks lacks = guessed_;
   for (const auto& [rank, stopped] : stopped_) {
     lacks[rank] = stopped.guessed_from;
   }
-  std::set<Rank> all;
-  for (const auto& [rank, givers] : lacks) {
-    all.insert(rank);
-  }
-  std::set<Rank> lacking = all;
-  // A rank that lacks nothing of the others can be recorded, then those that lack only its values.
-  const auto lacks_nothing = [&](Rank rank) {
-    return std::ranges::none_of(lacks[rank], [&](Rank giver) { return lacking.contains(giver); });
-  };
-  while (std::erase_if(lacking, lacks_nothing) > 0) {
-  }
-  if (!UnknownGivers().empty() || !NeedsRehearsal(lacking)) {
-    return {};
-  }
-  return {all.begin(), all.end()};
-}
-
-bool RecordedSlice::NeedsRehearsal(const std::set<Rank>& lacking) const {
-  return std::ranges::any_of(lacking, [&](Rank rank) {
-    return stopped_.contains(rank) && stops_.at(rank) > 1 && !rehearsed_.contains(rank);
+  std::set<Rank> entangled = RanksInCircles(lacks);
+  std::erase_if(entangled, [&](Rank rank) {
+    return !stopped_.contains(rank) || stops_.at(rank) < 2 || rehearsed_.contains(rank);
   });
+  AddConnected(lacks, &entangled);
+  return {entangled.begin(), entangled.end()};
 }
 
 void RecordedSlice::AddRehearsed(const std::vector<Rank>& ranks, std::string_view values) {

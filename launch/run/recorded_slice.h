@@ -61,8 +61,9 @@ class RecordedSlice {
   // All ranks of a round have been added: what they sent is in the book from now on.
   void EndRound();
 
-  // After a round: all ranks that stopped or were given others' integers, ascending, if one of them
-  // stopped again, and can go on only with what another one sends after it has gone on.
+  // After a round: ranks that stopped again, and can go on only with what another one sends after
+  // it has gone on; with those that were given values in place of theirs, or the other way round.
+  // Ascending; each stopped rank is the reason once.
   [[nodiscard]] std::vector<Rank> Entangled() const;
 
   // What these sent while they ran together is in the book from now on. They no longer count as
@@ -96,7 +97,6 @@ class RecordedSlice {
 
  private:
   [[nodiscard]] std::set<Rank> UnknownGivers() const;
-  [[nodiscard]] bool NeedsRehearsal(const std::set<Rank>& lacking) const;
   [[nodiscard]] bool WasToldTooEarly(const graph::Fragment& fragment) const;
 
   std::vector<graph::Fragment> fragments_;
