@@ -26,7 +26,8 @@ constexpr WarningCode kCodes[] = {
      "a routine of cuBLAS that returns a number to the host (a norm, a dot product) returned 0"},
     {"buffered_sends_needed",
      "ranks wait for each other in a circle unless small sends end before their receiver arrives, "
-     "as NCCL's buffers usually let them, without a promise"},
+     "as NCCL's buffers usually let them, without a promise",
+     true},
     {"calls_on_unknown_handles",
      "on a real GPU: a call named a handle whose making was not seen, and is not recorded"},
     {"captured_values_left",
