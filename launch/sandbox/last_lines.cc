@@ -23,16 +23,6 @@ bool IsRefusal(std::string_view line) {
   return line.starts_with("prism shim: ");
 }
 
-std::vector<std::string_view> LinesOf(std::string_view text) {
-  std::vector<std::string_view> lines;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    lines.push_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return lines;
-}
-
 // The line after the frames of the last traceback; the number of lines if there is none. torch puts
 // the rank in front of all lines of a traceback.
 size_t LastException(const std::vector<std::string_view>& lines) {
@@ -51,6 +41,16 @@ size_t LastException(const std::vector<std::string_view>& lines) {
 }
 
 }  // namespace
+
+std::vector<std::string_view> LinesOf(std::string_view text) {
+  std::vector<std::string_view> lines;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    lines.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
 
 std::string TellingLines(std::string_view output, size_t count) {
   std::vector<std::string_view> lines = LinesOf(output);

@@ -4,8 +4,12 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace prism::launch {
+
+// The lines of a text, without their ends.
+std::vector<std::string_view> LinesOf(std::string_view text);
 
 // At most `count` lines: the last ones that are not blank or aside, up to the first line of the
 // message of the last Python exception where that is a long one; and in place of the first of them

@@ -6,6 +6,8 @@
 
 #include <cxxabi.h>
 
+#include "launch/sandbox/last_lines.h"
+
 namespace prism::launch {
 namespace {
 
@@ -13,16 +15,6 @@ constexpr std::string_view kCurrentThread = "Current thread";
 constexpr std::string_view kPythonFrame = "  File ";
 // Where pip installs packages: a frame there is not the program's own.
 constexpr std::string_view kInstalledPackages = "/site-packages/";
-
-std::vector<std::string> Lines(std::string_view text) {
-  std::vector<std::string> lines;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    lines.emplace_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return lines;
-}
 
 // "/lib/libx.so(_Z3foov+0x1f)[0x7f00]" → "libx.so: foo()".
 std::string ReadableFrame(const std::string& line) {
@@ -78,7 +70,8 @@ std::vector<std::string> PythonFrames(const std::vector<std::string>& lines) {
 std::vector<std::string> InnermostFrames(std::string_view stacks, size_t count) {
   const size_t current = stacks.find(kCurrentThread);
   const bool python = stacks.find(kPythonFrame) != stacks.npos;
-  std::vector<std::string> lines = Lines(stacks.substr(current == stacks.npos ? 0 : current));
+  const auto own = LinesOf(stacks.substr(current == stacks.npos ? 0 : current));
+  std::vector<std::string> lines(own.begin(), own.end());
   std::vector<std::string> frames = python ? PythonFrames(lines) : MachineFrames(std::move(lines));
   frames.resize(std::min(frames.size(), count));
   return frames;
