@@ -15,6 +15,14 @@ namespace {
 
 constexpr size_t kShownFaults = 3;
 
+// Unless there is one with that code; they stay ordered by code.
+void AddWarning(const Warning& warning, std::vector<Warning>* warnings) {
+  const auto place = std::ranges::lower_bound(*warnings, warning.code, {}, &Warning::code);
+  if (place == warnings->end() || place->code != warning.code) {
+    warnings->insert(place, warning);
+  }
+}
+
 }  // namespace
 
 std::string ShownFaults(const Validation& validation, const SourceLines& source) {
@@ -30,21 +38,19 @@ std::string ShownFaults(const Validation& validation, const SourceLines& source)
   return text;
 }
 
-Status RefuseInvalid(const Graph& graph, const SourceLines& source, std::string* needs_buffers) {
-  const Validation strict = Validate(graph);
+Status RefuseInvalid(Graph* graph, const SourceLines& source) {
+  const Validation strict = Validate(*graph);
   if (strict.ok()) {
     return OkStatus();
   }
   ValidateOptions options;
   options.buffered_bytes =
-      static_cast<int64_t>(graph.cluster.parameters.ValueOr("p2p.eager_bytes", 0));
-  const Validation buffered = Validate(graph, options);
+      static_cast<int64_t>(graph->cluster.parameters.ValueOr("p2p.eager_bytes", 0));
+  const Validation buffered = Validate(*graph, options);
   if (!buffered.ok()) {
     return RunFailed("the graph is not valid, " + ShownFaults(buffered, source));
   }
-  if (needs_buffers != nullptr) {
-    *needs_buffers = strict.faults.front().message;
-  }
+  AddWarning({"buffered_sends_needed", 1, strict.faults.front().message}, &graph->warnings);
   return OkStatus();
 }
 
@@ -71,7 +77,7 @@ Result<LoadedGraph> LoadValidGraph(const std::string& given) {
   PRISM_ASSIGN_OR_RETURN(loaded.graph, ReadGraph(path));
   std::error_code ignored;
   loaded.file_bytes = static_cast<int64_t>(std::filesystem::file_size(path, ignored));
-  const Status valid = RefuseInvalid(loaded.graph);
+  const Status valid = RefuseInvalid(&loaded.graph);
   if (!valid.ok()) {
     return BadFile(fmt::format("{}: {}", path, valid.message()));
   }

@@ -18,11 +18,9 @@ using SourceLines = std::function<std::string(Rank, uint32_t op)>;
 // "3 faults:" and the first of them, one line each.
 std::string ShownFaults(const Validation& validation, const SourceLines& source = nullptr);
 
-// kRunFailed with the first faults when the graph cannot run. Of one that runs only because sends
-// below p2p.eager_bytes do not wait for their receiver, `needs_buffers` gets what would stall.
-Status RefuseInvalid(const Graph& graph,
-                     const SourceLines& source = nullptr,
-                     std::string* needs_buffers = nullptr);
+// kRunFailed with the first faults when the graph cannot run. One that runs only because sends
+// below p2p.eager_bytes do not wait for their receiver gets the warning "buffered_sends_needed".
+Status RefuseInvalid(Graph* graph, const SourceLines& source = nullptr);
 
 struct LoadedGraph {
   std::string path;

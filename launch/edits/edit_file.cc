@@ -235,7 +235,7 @@ Result<EditFile> Read(const std::string& path,
   if (!edited.ok()) {
     return edited.status().WithContext(path);
   }
-  if (const Status valid = graph::RefuseInvalid(edited->graph); !valid.ok()) {
+  if (const Status valid = graph::RefuseInvalid(&edited->graph); !valid.ok()) {
     return InvalidArgument(
         fmt::format("{}: the program edited by [[program]] cannot run: {}", path, valid.message()));
   }

@@ -36,14 +36,6 @@ std::string ListRanks(const std::vector<Rank>& ranks) {
   return list;
 }
 
-// Unless there is one with that code; they stay ordered by code.
-void AddWarning(const graph::Warning& warning, std::vector<graph::Warning>* warnings) {
-  const auto place = std::ranges::lower_bound(*warnings, warning.code, {}, &graph::Warning::code);
-  if (place == warnings->end() || place->code != warning.code) {
-    warnings->insert(place, warning);
-  }
-}
-
 }  // namespace
 
 Master::Master(RunContext& context, MpiSession& session, Progress& progress)
@@ -281,14 +273,9 @@ Status Master::Build(RunOutcome* outcome) {
     PRISM_ASSIGN_OR_RETURN(outcome->graph, slicer::Stitch(std::move(input)));
     context_.job = outcome->graph.job;
   }
-  std::string needs_buffers;
-  PRISM_RETURN_IF_ERROR(graph::RefuseInvalid(
-      outcome->graph,
-      [&](Rank rank, uint32_t op) { return SourceLinesOf(outcome->graph, rank, op); },
-      &needs_buffers));
-  if (!needs_buffers.empty()) {
-    AddWarning({"buffered_sends_needed", 1, needs_buffers}, &outcome->graph.warnings);
-  }
+  PRISM_RETURN_IF_ERROR(graph::RefuseInvalid(&outcome->graph, [&](Rank rank, uint32_t op) {
+    return SourceLinesOf(outcome->graph, rank, op);
+  }));
   outcome->graph_bytes = graph::EncodeGraph(outcome->graph);
   return InterruptStatus();
 }

@@ -122,7 +122,7 @@ Status Master::Adopt(Rank rank, RunOutcome* outcome) {
   }
   context_.job = outcome->graph.job;
   PRISM_RETURN_IF_ERROR(
-      graph::RefuseInvalid(outcome->graph)
+      graph::RefuseInvalid(&outcome->graph)
           .WithContext(fmt::format("the role of rank {} cannot adopt what it does", rank.value())));
   outcome->graph_bytes = graph::EncodeGraph(outcome->graph);
   return ReplayAll(outcome);

@@ -123,7 +123,7 @@ Result<graph::Graph> GraphOf(const PlanEvaluator& evaluator, const Plan& plan) {
   PRISM_RETURN_IF_ERROR(FillMemory(job, plan.offload, cluster, &graph));
   const std::vector<std::string> lines = AssumptionsOf(evaluator, plan, gap, found != cluster);
   graph.assumptions.insert(graph.assumptions.end(), lines.begin(), lines.end());
-  PRISM_RETURN_IF_ERROR(graph::RefuseInvalid(graph));
+  PRISM_RETURN_IF_ERROR(graph::RefuseInvalid(&graph));
   return graph;
 }
 

@@ -154,12 +154,15 @@ TEST(Validate, a_circle_of_small_sends_needs_their_buffers) {
       planted.Send(role, 0, 0, bytes).Receive(role, 0, 0, bytes);
     }
     Graph graph = planted.Build();
-    std::string needs_buffers;
-    EXPECT_FALSE(RefuseInvalid(graph, nullptr, &needs_buffers).ok()) << "their size is not known";
+    EXPECT_FALSE(RefuseInvalid(&graph).ok()) << "their size is not known";
     graph.cluster.parameters.Put({{"p2p.eager_bytes", 64, "byte", "", Mark::kAssumed}});
-    EXPECT_EQ(RefuseInvalid(graph, nullptr, &needs_buffers).ok(), bytes == 8);
-    EXPECT_EQ(needs_buffers.find("rank 0 op 0: send 8 bytes to rank 1"),
-              bytes == 8 ? 0 : std::string::npos);
+    EXPECT_EQ(RefuseInvalid(&graph).ok(), bytes == 8);
+    EXPECT_EQ(RefuseInvalid(&graph).ok(), bytes == 8) << "a second time too";
+    ASSERT_EQ(graph.warnings.size(), bytes == 8 ? 1U : 0U);
+    if (bytes == 8) {
+      EXPECT_EQ(graph.warnings[0].code, "buffered_sends_needed");
+      EXPECT_EQ(graph.warnings[0].example.find("rank 0 op 0: send 8 bytes to rank 1"), 0U);
+    }
   }
 }
 
