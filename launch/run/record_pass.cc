@@ -16,7 +16,6 @@
 namespace prism::launch {
 namespace {
 
-constexpr int64_t kWaitNs = 2'000'000;  // wait for records of one process, while others wait
 // For the built-in workload, which is given its number of iterations.
 constexpr int kWarmupIterations = 1;
 constexpr int kRecordedIterations = 2;
@@ -197,7 +196,7 @@ Result<bool> RecordPass::Step() {
 
 void RecordPass::Wait() {
   if (!slots_.empty()) {
-    slots_[waits_++ % slots_.size()]->recorded.process().channel().WaitForRecord(kWaitNs);
+    WaitForRecords(slots_[waits_++ % slots_.size()]->recorded.process());
   }
 }
 

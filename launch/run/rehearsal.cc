@@ -13,8 +13,6 @@
 namespace prism::launch {
 namespace {
 
-constexpr int64_t kWaitNs = 2'000'000;  // for records of one rank, while others wait
-
 class Rehearsal {
  public:
   Rehearsal(const RunContext& context, const std::vector<Rank>& ranks, std::string_view book)
@@ -51,7 +49,8 @@ class Rehearsal {
     return OkStatus();
   }
 
-  // Whether all have sent what others need, or one lacks what a rank beside them sends.
+  // Takes what there is, else waits briefly. True once all have sent what others need,
+  // or one has failed for want of what a rank beside them sends.
   Result<bool> Step() {
     bool all = true;
     bool moved = false;
@@ -71,11 +70,10 @@ class Rehearsal {
     } else {
       RecordedProcess& first = members_.front();
       PRISM_RETURN_IF_ERROR(stall_watch_.Check(first.process(), first.recorder().iterations() - 1));
+      WaitForRecords(members_[waits_++ % members_.size()].process());
     }
     return all;
   }
-
-  void Wait() { members_[waits_++ % members_.size()].process().channel().WaitForRecord(kWaitNs); }
 
   std::string Values() {
     std::string values;
@@ -130,7 +128,6 @@ Result<std::string> Rehearse(const RunContext& context,
     if (ended) {
       return rehearsal.Values();
     }
-    rehearsal.Wait();
   }
 }
 

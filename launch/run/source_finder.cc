@@ -16,7 +16,6 @@ using channel::RecordKind;
 using graph::OpKind;
 
 constexpr size_t kShownFrames = 3;
-constexpr int64_t kWaitNs = 2'000'000;
 
 bool IsShared(OpKind kind) {
   return kind == OpKind::kCollective || kind == OpKind::kPeerGroup;
@@ -81,7 +80,7 @@ Result<std::vector<std::string>> FindSource(const RunContext& context, const Sou
       return frames.value_or(std::vector<std::string>());
     }
     PRISM_RETURN_IF_ERROR(stall_watch.Check(*process, query.iteration));
-    process->channel().WaitForRecord(kWaitNs);
+    WaitForRecords(*process);
   }
 }
 

@@ -4,6 +4,7 @@ namespace prism::launch {
 namespace {
 
 constexpr int kRecordsPerTurn = 8192;
+constexpr int64_t kWaitNs = 2'000'000;
 
 }  // namespace
 
@@ -21,6 +22,10 @@ Result<RecordTurn> TakeRecords(SandboxProcess& process, const RecordTaker& take)
   }
   process.PumpOutput();
   return turn;
+}
+
+void WaitForRecords(SandboxProcess& process) {
+  process.channel().WaitForRecord(kWaitNs);
 }
 
 }  // namespace prism::launch

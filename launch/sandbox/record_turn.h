@@ -27,4 +27,7 @@ using RecordTaker =
 // read to its end. Never waits.
 Result<RecordTurn> TakeRecords(SandboxProcess& process, const RecordTaker& take);
 
+// Sleeps until the process has written a record, but only briefly: others may have.
+void WaitForRecords(SandboxProcess& process);
+
 }  // namespace prism::launch
