@@ -34,10 +34,10 @@ void AddConnected(const Lacks& lacks, std::set<Rank>* ranks) {
   while (!open.empty()) {
     const Rank known = open.back();
     open.pop_back();
+    const std::vector<Rank>& its_givers = lacks.at(known);
     for (const auto& [rank, givers] : lacks) {
-      const auto own = lacks.find(known);
-      const bool gives = own != lacks.end() && Contains(own->second, rank);
-      if ((gives || Contains(givers, known)) && ranks->insert(rank).second) {
+      const bool connected = Contains(its_givers, rank) || Contains(givers, known);
+      if (connected && ranks->insert(rank).second) {
         open.push_back(rank);
       }
     }

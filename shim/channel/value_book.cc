@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <set>
 
 #include "graph/base/divide.h"
 
@@ -50,7 +49,6 @@ ValueBook::AlikeKey ValueBook::AlikeKeyOf(uint64_t communicator, const ValueHead
 }
 
 ValueBook::ValueBook(std::span<const std::byte> bytes) {
-  std::set<const Stream*> known;
   size_t at = 0;
   while (at + sizeof(ValueHead) <= bytes.size()) {
     ValueHead head;
@@ -59,10 +57,11 @@ ValueBook::ValueBook(std::span<const std::byte> bytes) {
     if (bytes.size() - at < head.payload_bytes) {
       break;
     }
-    Stream& stream = streams_[ExactKeyOf(head)];
+    const auto [entry, is_new] = streams_.try_emplace(ExactKeyOf(head));
+    Stream& stream = entry->second;
     stream.giver = head.giver;
     stream.Add(head, bytes.subspan(at, head.payload_bytes));
-    if (known.insert(&stream).second) {
+    if (is_new) {
       by_place_[AlikeKeyOf(head.place, head)].push_back(&stream);
       by_shape_[AlikeKeyOf(head.shape, head)].push_back(&stream);
     }

@@ -338,10 +338,12 @@ std::vector<ExchangeTransfer> RunWithAbsent(std::span<const MemberTransfer> tran
   for (const bool is_send : {true, false}) {
     for (const MemberTransfer& each : transfers) {
       const ExchangeCall& call = each.transfer.call;
-      const bool is_absent = !IsPresent(call.group, call.root);
-      if (is_send && each.is_send && call.root != call.group.rank) {
+      if (each.is_send != is_send) {
+        continue;
+      }
+      if (is_send && call.root != call.group.rank) {
         each.absent->Send(call, each.transfer.send, memory);
-      } else if (!is_send && !each.is_send && is_absent) {
+      } else if (!is_send && !IsPresent(call.group, call.root)) {
         each.absent->Receive(call, each.transfer.recv, memory);
       }
     }
