@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <deque>
-#include <ranges>
+#include <optional>
 #include <vector>
 
 #include <fmt/format.h>
@@ -23,21 +23,30 @@ bool IsRefusal(std::string_view line) {
   return line.starts_with("prism shim: ");
 }
 
-// The line after the frames of the last traceback; the number of lines if there is none. torch puts
-// the rank in front of all lines of a traceback.
-size_t LastException(const std::vector<std::string_view>& lines) {
+// The line after the frames of the last traceback. torch puts the rank in front of all lines of a
+// traceback.
+std::optional<std::string_view> LastException(const std::vector<std::string_view>& lines) {
   constexpr std::string_view kHead = "Traceback (most recent call last):";
   const auto head = std::find_if(lines.rbegin(), lines.rend(), [&](std::string_view line) {
     return line.find(kHead) != line.npos;
   });
   if (head == lines.rend()) {
-    return lines.size();
+    return std::nullopt;
   }
   const std::string_view prefix = head->substr(0, head->find(kHead));
   const auto exception = std::find_if(head.base(), lines.end(), [&](std::string_view line) {
     return line.size() > prefix.size() && line.starts_with(prefix) && line[prefix.size()] != ' ';
   });
-  return static_cast<size_t>(exception - lines.begin());
+  return exception == lines.end() ? std::nullopt : std::optional(*exception);
+}
+
+std::optional<std::string_view> LastRefusal(const std::vector<std::string_view>& lines) {
+  const auto refusal = std::find_if(lines.rbegin(), lines.rend(), IsRefusal);
+  return refusal == lines.rend() ? std::nullopt : std::optional(*refusal);
+}
+
+bool IsSame(std::string_view line, const std::optional<std::string_view>& other) {
+  return other.has_value() && line.data() == other->data();
 }
 
 }  // namespace
@@ -53,20 +62,21 @@ std::vector<std::string_view> LinesOf(std::string_view text) {
 }
 
 std::string TellingLines(std::string_view output, size_t count) {
-  std::vector<std::string_view> lines = LinesOf(output);
-  const size_t exception = LastException(lines);
-  const auto after = std::ranges::count_if(lines | std::views::drop(exception),
-                                           [](std::string_view line) { return !IsAside(line); });
-  if (static_cast<size_t>(after) > count) {
-    lines.resize(exception + 1);
-  }
-  std::erase_if(lines, IsAside);
+  const std::vector<std::string_view> lines = LinesOf(output);
+  const auto exception = LastException(lines);
+  const auto refusal = LastRefusal(lines);
   std::deque<std::string_view> kept;
   for (const std::string_view line : lines) {
+    if (IsAside(line)) {
+      continue;
+    }
     kept.push_back(line);
     if (kept.size() > count) {
-      const bool keeps_first = count > 1 && IsRefusal(kept[0]) && !IsRefusal(kept[1]);
-      kept.erase(kept.begin() + (keeps_first ? 1 : 0));
+      const auto newest = kept.end() - 1;
+      const auto least = std::find_if(kept.begin(), newest, [&](std::string_view known) {
+        return !IsSame(known, exception) && !IsSame(known, refusal);
+      });
+      kept.erase(least == newest ? kept.begin() : least);
     }
   }
   return fmt::format("{}", fmt::join(kept, "\n"));

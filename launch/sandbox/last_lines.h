@@ -11,9 +11,10 @@ namespace prism::launch {
 // The lines of a text, without their ends.
 std::vector<std::string_view> LinesOf(std::string_view text);
 
-// At most `count` lines: the last ones that are not blank or aside, up to the first line of the
-// message of the last Python exception where that is a long one; and in place of the first of them
-// the last call that the virtual device refused, since programs seldom say which call failed.
+// At most `count` lines: the last ones that are not blank or aside; in place of the first of them,
+// where they lack it, the last call that the virtual device refused, since programs seldom say
+// which call failed, and the first line of the last Python exception, whose message may be a long
+// one.
 std::string TellingLines(std::string_view output, size_t count);
 
 }  // namespace prism::launch
