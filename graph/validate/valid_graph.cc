@@ -38,20 +38,25 @@ std::string ShownFaults(const Validation& validation, const SourceLines& source)
   return text;
 }
 
-Status RefuseInvalid(Graph* graph, const SourceLines& source) {
-  const Validation strict = Validate(*graph);
+Validation ValidateBuffered(Graph* graph, size_t max_faults) {
+  ValidateOptions options = {.max_faults = max_faults};
+  const Validation strict = Validate(*graph, options);
   if (strict.ok()) {
-    return OkStatus();
+    return strict;
   }
-  ValidateOptions options;
   options.buffered_bytes =
       static_cast<int64_t>(graph->cluster.parameters.ValueOr("p2p.eager_bytes", 0));
-  const Validation buffered = Validate(*graph, options);
-  if (!buffered.ok()) {
-    return RunFailed("the graph is not valid, " + ShownFaults(buffered, source));
+  Validation buffered = Validate(*graph, options);
+  if (buffered.ok()) {
+    AddWarning({kBufferedSendsCode, 1, strict.faults.front().message}, &graph->warnings);
   }
-  AddWarning({"buffered_sends_needed", 1, strict.faults.front().message}, &graph->warnings);
-  return OkStatus();
+  return buffered;
+}
+
+Status RefuseInvalid(Graph* graph, const SourceLines& source) {
+  const Validation validation = ValidateBuffered(graph);
+  return validation.ok() ? OkStatus()
+                         : RunFailed("the graph is not valid, " + ShownFaults(validation, source));
 }
 
 std::string GraphFileOf(const std::string& path) {

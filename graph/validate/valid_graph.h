@@ -18,8 +18,13 @@ using SourceLines = std::function<std::string(Rank, uint32_t op)>;
 // "3 faults:" and the first of them, one line each.
 std::string ShownFaults(const Validation& validation, const SourceLines& source = nullptr);
 
-// kRunFailed with the first faults when the graph cannot run. One that runs only because sends
-// below p2p.eager_bytes do not wait for their receiver gets the warning "buffered_sends_needed".
+inline constexpr const char* kBufferedSendsCode = "buffered_sends_needed";
+
+// As Validate; but a graph that runs only because sends below p2p.eager_bytes do not wait for their
+// receiver has no faults, and gets the warning kBufferedSendsCode.
+Validation ValidateBuffered(Graph* graph, size_t max_faults = ValidateOptions().max_faults);
+
+// kRunFailed with the first faults of ValidateBuffered.
 Status RefuseInvalid(Graph* graph, const SourceLines& source = nullptr);
 
 struct LoadedGraph {

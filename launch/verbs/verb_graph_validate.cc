@@ -1,4 +1,5 @@
 // prism graph validate: every fault of a graph, like a linter.
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -14,14 +15,25 @@
 namespace prism::launch {
 namespace {
 
+// Null if it runs without them.
+const graph::Warning* NeededBuffers(const graph::Graph& graph) {
+  const auto found =
+      std::ranges::find(graph.warnings, graph::kBufferedSendsCode, &graph::Warning::code);
+  return found == graph.warnings.end() ? nullptr : &*found;
+}
+
 std::string FaultsText(const std::string& path,
                        const graph::Graph& graph,
                        const graph::Validation& validation) {
   if (validation.ok()) {
-    return fmt::format("{}: valid, {} of {} in {}\n", path,
-                       FormatCounted(graph.OpsPerIteration(), "op"),
-                       FormatCounted(graph.ranks.size(), "rank"),
-                       FormatCounted(static_cast<int64_t>(graph.roles.size()), "role"));
+    std::string text = fmt::format("{}: valid, {} of {} in {}\n", path,
+                                   FormatCounted(graph.OpsPerIteration(), "op"),
+                                   FormatCounted(graph.ranks.size(), "rank"),
+                                   FormatCounted(static_cast<int64_t>(graph.roles.size()), "role"));
+    if (const graph::Warning* warning = NeededBuffers(graph)) {
+      text += fmt::format("{}: {}: {}\n", path, warning->code, warning->example);
+    }
+    return text;
   }
   std::string text;
   for (const graph::Fault& fault : validation.faults) {
@@ -36,6 +48,7 @@ std::string FaultsJson(const graph::Graph& graph, const graph::Validation& valid
   JsonWriter json(&text);
   json.BeginObject();
   json.Field("valid", validation.ok());
+  json.Field(graph::kBufferedSendsCode, NeededBuffers(graph) != nullptr);
   json.Field("fault_count", validation.fault_count);
   json.Key("faults").BeginArray();
   for (const graph::Fault& fault : validation.faults) {
@@ -52,10 +65,9 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
   const std::string path = graph::GraphFileOf(arguments.operands().front());
   int64_t max_faults = 100;
   PRISM_RETURN_IF_ERROR(arguments.ReadInt("max-faults", 1, 1'000'000, &max_faults));
-  PRISM_ASSIGN_OR_RETURN(const graph::Graph graph, graph::ReadGraph(path));
-  graph::ValidateOptions options;
-  options.max_faults = static_cast<size_t>(max_faults);
-  const graph::Validation validation = graph::Validate(graph, options);
+  PRISM_ASSIGN_OR_RETURN(graph::Graph graph, graph::ReadGraph(path));
+  const graph::Validation validation =
+      graph::ValidateBuffered(&graph, static_cast<size_t>(max_faults));
   VerbOutput output;
   output.text = arguments.format() == OutputFormat::kJson ? FaultsJson(graph, validation)
                                                           : FaultsText(path, graph, validation);

@@ -5,6 +5,7 @@
 //   pipeline  16 ranks, tp 2, pp 4, dp 2
 //   slower    the same with longer backward passes and larger gradients
 //   unmatched the same with one stage that reduces fewer bytes than its peers: not valid
+//   crossing  2 ranks that both send before they receive
 //   training  4 ranks, tp 2, dp 2: a small transformer that recomputes its layers
 //   large     8,192 ranks, tp 8, pp 16, dp 64
 #include <cstdio>
@@ -14,6 +15,7 @@
 #include "graph/file.h"
 #include "slicer/synthesize/expand.h"
 #include "slicer/synthesize/synthesize.h"
+#include "tests/support/planted_graph.h"
 #include "tests/support/small_job.h"
 #include "tests/support/test_parameters.h"
 #include "tests/support/uniform_pipeline.h"
@@ -61,7 +63,22 @@ Result<graph::Graph> MakeTraining() {
   return slicer::Expand(program, TestCluster());
 }
 
+graph::Graph MakeCrossing() {
+  PlantedGraph planted(2);
+  planted.Communicator("pp", {0, 1}).Peer(0, 1).Peer(1, 0);
+  for (uint32_t role = 0; role < 2; ++role) {
+    planted.IterationMarker(role, true).Send(role, 0, 0, 64).Receive(role, 0, 0, 64);
+    planted.IterationMarker(role, false);
+  }
+  graph::Graph graph = planted.Build();
+  graph.cluster = TestCluster();
+  return graph;
+}
+
 Result<graph::Graph> Make(const std::string& kind) {
+  if (kind == "crossing") {
+    return MakeCrossing();
+  }
   if (kind == "training") {
     return MakeTraining();
   }
@@ -103,7 +120,8 @@ Result<graph::Graph> Make(const std::string& kind) {
 
 int main(int argc, char** argv) {
   if (argc != 3) {
-    std::fputs("usage: make_graph pipeline|slower|unmatched|training|large FILE\n", stderr);
+    std::fputs("usage: make_graph pipeline|slower|unmatched|crossing|training|large FILE\n",
+               stderr);
     return 2;
   }
   const prism::Result<prism::graph::Graph> graph = prism::testing::Make(argv[1]);

@@ -21,7 +21,7 @@ std::set<std::string> EmittedCodes() {
       R"rx(\.code ==? "([a-z]+(?:_[a-z]+)+)"|)rx"
       R"rx((?:push_back|AddWarning)\(\s*\{"([a-z]+(?:_[a-z]+)+)",|)rx"
       R"rx(\bk\w+ = "([a-z]+(?:_[a-z]+)+):"|)rx"
-      R"rx(kNoEffectCode = "([a-z_]+)"|)rx"
+      R"rx(\bk\w+Code = "([a-z_]+)"|)rx"
       R"rx(string counter = "([a-z]+_)")rx");
   std::set<std::string> codes;
   for (const style::SourceFile& file : style::ReadSourceTree(PRISM_SOURCE_DIR)) {
