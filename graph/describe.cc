@@ -369,4 +369,11 @@ std::string MembersText(std::span<const uint32_t> members) {
   return fmt::format("{}, ... {}", fmt::join(members.first(kShown - 1), ", "), members.back());
 }
 
+std::string RanksText(std::span<const Rank> ranks) {
+  std::vector<uint32_t> numbers;
+  std::ranges::transform(ranks, std::back_inserter(numbers), &Rank::value);
+  std::ranges::sort(numbers);
+  return fmt::format("{} {}", numbers.size() == 1 ? "rank" : "ranks", MembersText(numbers));
+}
+
 }  // namespace prism::graph

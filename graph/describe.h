@@ -80,4 +80,7 @@ std::string UnitText(const Parameter& parameter);
 // are none.
 std::string MembersText(std::span<const uint32_t> members);
 
+// Ranks in any order: "ranks 0-7", "rank 3".
+std::string RanksText(std::span<const Rank> ranks);
+
 }  // namespace prism::graph

@@ -27,19 +27,10 @@ bool SameBytes(const graph::PeerGroup& a, const graph::PeerGroup& b) {
                             &graph::PeerTransfer::bytes);
 }
 
-std::vector<uint32_t> Ascending(const std::vector<Rank>& members) {
-  std::vector<uint32_t> ranks;
-  for (const Rank member : members) {
-    ranks.push_back(member.value());
-  }
-  std::ranges::sort(ranks);
-  return ranks;
-}
-
 std::string DescribeCommunicator(const RecordedCommunicator& comm) {
-  return comm.members_known ? fmt::format("communicator {} of ranks {}", comm.name,
-                                          graph::MembersText(Ascending(comm.members)))
-                            : fmt::format("communicator {} of {} ranks", comm.name, comm.size);
+  return comm.members_known
+             ? fmt::format("communicator {} of {}", comm.name, graph::RanksText(comm.members))
+             : fmt::format("communicator {} of {} ranks", comm.name, comm.size);
 }
 
 }  // namespace
