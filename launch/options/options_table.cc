@@ -81,7 +81,9 @@ constexpr const char* kHelpTail =
     "\n"
     "Every option can also be set in the environment (PRISM_TARGET_GPUS) or in a --config file\n"
     "(target_gpus). A flag wins over the environment, then come config file, preset and default.\n"
-    "Several values of one option have spaces between them: PRISM_PERTURB='jitter:0.1 late:3:1'.\n";
+    "Several values of one option have spaces between them: PRISM_PERTURB='jitter:0.1 late:3:1'.\n"
+    "\n"
+    "SIGUSR1 asks a run, or its mpirun, where it is: it shows the stacks of all sandbox ranks.\n";
 
 std::vector<OptionSpec> JobOptions() {
   using enum OptionGroup;

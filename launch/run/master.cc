@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/units.h"
+#include "graph/describe.h"
 #include "graph/file.h"
 #include "graph/validate/valid_graph.h"
 #include "launch/options/perturbation.h"
@@ -26,17 +27,6 @@
 #include "slicer/stitch/stitch.h"
 
 namespace prism::launch {
-namespace {
-
-std::string ListRanks(const std::vector<Rank>& ranks) {
-  std::string list;
-  for (const Rank rank : ranks) {
-    list += fmt::format("{}{}", list.empty() ? "" : ", ", rank.value());
-  }
-  return list;
-}
-
-}  // namespace
 
 Master::Master(RunContext& context, MpiSession& session, Progress& progress)
     : context_(context),
@@ -69,12 +59,12 @@ void Master::TakeEmulated(MessageKind kind, WireReader* message, Coordinator* co
 }
 
 void Master::LogStop(const StoppedRank& stopped) {
-  const bool is_one = stopped.guessed_from.size() == 1;
+  std::vector<Rank> unknown = stopped.doubtful_givers;
+  std::erase_if(unknown, [this](Rank rank) { return slice_.HasRun(rank); });
   context_.logger.Info(
-      "rank {} stopped after it was given other values in place of those of {} {}: recording "
-      "{} first",
-      stopped.rank.value(), is_one ? "rank" : "ranks", ListRanks(stopped.guessed_from),
-      is_one ? "it" : "these");
+      "rank {} stopped after it was given doubtful values in place of those of {}{}",
+      stopped.rank.value(), graph::RanksText(stopped.doubtful_givers),
+      unknown.empty() ? "" : fmt::format(": recording {} first", graph::RanksText(unknown)));
 }
 
 Status Master::HandleMessage(const PeerMessage& message, Coordinator* coordinator) {
@@ -167,8 +157,8 @@ Status Master::Record(const std::vector<Rank>& ranks) {
 
 // By this process alone, which holds what the ranks share.
 Status Master::RehearseRanks(const std::vector<Rank>& ranks) {
-  context_.logger.Info("ranks {} wait for what the others of them send: running them together",
-                       ListRanks(ranks));
+  context_.logger.Info("{} wait for what the others of them send: running them together",
+                       graph::RanksText(ranks));
   PRISM_ASSIGN_OR_RETURN(const std::string values, Rehearse(context_, ranks, slice_.book()));
   slice_.AddRehearsed(ranks, values);
   return OkStatus();

@@ -21,6 +21,7 @@ std::string Encode(const RecordedRank& recorded) {
   WireWriter out;
   out.Put(MessageKind::kRecorded).PutText(graph::SerializeFragment(recorded.fragment));
   PutRanks(recorded.guessed_from, &out);
+  PutRanks(recorded.doubtful_givers, &out);
   return out.PutText(recorded.values).Take();
 }
 
@@ -28,6 +29,7 @@ Result<RecordedRank> GetRecorded(WireReader* message) {
   RecordedRank read;
   PRISM_ASSIGN_OR_RETURN(read.fragment, graph::ParseFragment(message->GetText()));
   read.guessed_from = GetRanks(message);
+  read.doubtful_givers = GetRanks(message);
   read.values = message->GetText();
   return read;
 }
@@ -36,7 +38,7 @@ std::string Encode(const StoppedRank& stopped) {
   WireWriter out;
   out.Put(MessageKind::kStopped).Put(stopped.rank.value());
   out.Put(static_cast<int32_t>(stopped.end.code())).PutText(stopped.end.message());
-  PutRanks(stopped.guessed_from, &out);
+  PutRanks(stopped.doubtful_givers, &out);
   return out.PutText(stopped.values).Take();
 }
 
@@ -45,7 +47,7 @@ StoppedRank GetStopped(WireReader* message) {
   read.rank = Rank(message->Get<uint32_t>());
   const auto code = static_cast<StatusCode>(message->Get<int32_t>());
   read.end = {code, std::string(message->GetText())};
-  read.guessed_from = GetRanks(message);
+  read.doubtful_givers = GetRanks(message);
   read.values = message->GetText();
   return read;
 }

@@ -1,6 +1,5 @@
 #include "launch/run/record_pass.h"
 
-#include <cstdio>
 #include <optional>
 #include <string>
 #include <utility>
@@ -38,8 +37,7 @@ RecordPass::~RecordPass() = default;
 
 void RecordPass::ReportStacks() {
   for (const auto& slot : slots_) {
-    fmt::print(stderr, "rank {} is being recorded\n{}", slot->recorded.rank().value(),
-               slot->recorded.process().Stacks());
+    slot->recorded.ReportStacks("is being recorded");
   }
 }
 
@@ -149,9 +147,9 @@ Status RecordPass::FinishSlot(Slot& slot) {
     recorded_.push_back(*std::move(slot.otherwise));
     return OkStatus();
   }
-  if (end.code() == StatusCode::kRunFailed && !slot.recorded.guessed_from().empty()) {
-    stopped_.push_back(
-        {slot.recorded.rank(), end, slot.recorded.guessed_from(), slot.recorded.CertainValues()});
+  if (end.code() == StatusCode::kRunFailed && !slot.recorded.doubtful_givers().empty()) {
+    stopped_.push_back({slot.recorded.rank(), end, slot.recorded.doubtful_givers(),
+                        slot.recorded.CertainValues()});
     return OkStatus();
   }
   PRISM_RETURN_IF_ERROR(end);
@@ -164,7 +162,8 @@ Status RecordPass::FinishSlot(Slot& slot) {
   if (fragment.ok()) {
     slot.recorded.AddRealTimes(&*fragment);
     std::string values = slot.recorded.Values(fragment->warmup_iterations);
-    recorded = RecordedRank{*std::move(fragment), std::move(values), slot.recorded.guessed_from()};
+    recorded = RecordedRank{*std::move(fragment), std::move(values), slot.recorded.guessed_from(),
+                            slot.recorded.doubtful_givers()};
   }
   if (slot.recorded.recorder().has_looked_less()) {
     context_.logger.Info(

@@ -1,5 +1,6 @@
 #include "launch/run/recorded_process.h"
 
+#include <cstdio>
 #include <utility>
 
 #include <fmt/format.h>
@@ -48,11 +49,16 @@ void RecordedProcess::SeeMeeting(const channel::Record& record,
     channel::ValueHead head = record.value;
     head.giver = static_cast<int32_t>(options_.rank.value());
     head.iteration = recorder_.iterations();
+    head.uncertain = doubtful_givers_.empty() ? 0 : 1;
     channel::AppendValue(head, payload, &values_);
   }
   if (record.kind == RecordKind::kGuess) {
-    certain_bytes_ = guessed_from_.empty() ? values_.size() : certain_bytes_;
-    guessed_from_.emplace_back(static_cast<uint32_t>(record.guess.giver));
+    const Rank giver(static_cast<uint32_t>(record.guess.giver));
+    certain_bytes_ = doubtful_givers_.empty() ? values_.size() : certain_bytes_;
+    doubtful_givers_.push_back(giver);
+    if (record.guess.uncertain == 0) {
+      guessed_from_.push_back(giver);
+    }
   }
 }
 
@@ -84,6 +90,10 @@ std::string RecordedProcess::CertainValues() const {
   std::string values = values_.substr(0, certain_bytes_);
   channel::CountIterationsFrom(recorder_.iterations() + 1, &values);
   return values;
+}
+
+void RecordedProcess::ReportStacks(std::string_view doing) {
+  fmt::print(stderr, "rank {} {}\n{}", rank().value(), doing, process_->Stacks());
 }
 
 void RecordedProcess::AddRealTimes(graph::Fragment* fragment) const {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "graph/base/ids.h"
@@ -38,11 +39,18 @@ class RecordedProcess {
   // Absent ranks in whose place it was given others' integers.
   [[nodiscard]] const std::vector<Rank>& guessed_from() const { return guessed_from_; }
 
+  // Those, and absent ranks whose own integers it was given, which may yet be others: these ranks
+  // were given others' integers themselves.
+  [[nodiscard]] const std::vector<Rank>& doubtful_givers() const { return doubtful_givers_; }
+
   // What it sent, as a part of a value book that counts iterations from that one.
   [[nodiscard]] std::string Values(int32_t steady_iteration) const;
 
-  // What it sent before it was given any value that was not its giver's, in no steady iteration.
+  // What it sent before it had a doubtful giver, in no steady iteration.
   [[nodiscard]] std::string CertainValues() const;
+
+  // Shows its stacks on standard error, below a line that says what it does.
+  void ReportStacks(std::string_view doing);
 
   // What is known of its real times, and of its torch.
   void AddRealTimes(graph::Fragment* fragment) const;
@@ -63,8 +71,9 @@ class RecordedProcess {
   double iteration_seconds_ = 0;  // its length
   std::string torch_version_;
   std::string values_;
-  size_t certain_bytes_ = 0;  // of values_, if any was guessed
+  size_t certain_bytes_ = 0;  // of values_, if it has doubtful givers
   std::vector<Rank> guessed_from_;
+  std::vector<Rank> doubtful_givers_;
 };
 
 }  // namespace prism::launch

@@ -1,17 +1,14 @@
 #include "launch/run/recorded_slice.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace prism::launch {
 namespace {
 
-// By rank: from whom it was given other values.
+// By rank: its doubtful givers.
 using Lacks = std::map<Rank, std::vector<Rank>>;
-
-bool Contains(const std::vector<Rank>& ranks, Rank rank) {
-  return std::ranges::find(ranks, rank) != ranks.end();
-}
 
 // Those that cannot be recorded in an order in which each is told what it lacks, with those that
 // lack values of these.
@@ -28,20 +25,18 @@ std::set<Rank> RanksInCircles(const Lacks& lacks) {
   return ranks;
 }
 
-// Adds all that lack values of one of the ranks, or the other way round, and so on.
-void AddConnected(const Lacks& lacks, std::set<Rank>* ranks) {
-  std::vector<Rank> open(ranks->begin(), ranks->end());
+// The rank, with those of its givers that lack values themselves, and so on.
+std::set<Rank> WithGivers(const Lacks& lacks, Rank rank) {
+  std::set<Rank> ranks = {rank};
+  std::vector<Rank> open = {rank};
   while (!open.empty()) {
-    const Rank known = open.back();
+    const std::vector<Rank>& givers = lacks.at(open.back());
     open.pop_back();
-    const std::vector<Rank>& its_givers = lacks.at(known);
-    for (const auto& [rank, givers] : lacks) {
-      const bool connected = Contains(its_givers, rank) || Contains(givers, known);
-      if (connected && ranks->insert(rank).second) {
-        open.push_back(rank);
-      }
-    }
+    std::ranges::copy_if(givers, std::back_inserter(open), [&](Rank giver) {
+      return lacks.contains(giver) && ranks.insert(giver).second;
+    });
   }
+  return ranks;
 }
 
 }  // namespace
@@ -49,8 +44,12 @@ void AddConnected(const Lacks& lacks, std::set<Rank>* ranks) {
 void RecordedSlice::Add(RecordedRank recorded) {
   graph::Fragment& fragment = recorded.fragment;
   given_[fragment.rank] = std::move(recorded.values);
+  Forget(fragment.rank);
   if (!recorded.guessed_from.empty()) {
-    guessed_[fragment.rank] = recorded.guessed_from;
+    guessed_.insert(fragment.rank);
+  }
+  if (!recorded.doubtful_givers.empty()) {
+    doubtful_[fragment.rank] = std::move(recorded.doubtful_givers);
   }
   iterations_[fragment.rank] = fragment.warmup_iterations;
   if (fragment.rank == Rank(0)) {
@@ -64,8 +63,8 @@ void RecordedSlice::Add(RecordedRank recorded) {
 void RecordedSlice::Add(StoppedRank stopped) {
   ++stops_[stopped.rank];
   size_t& known_bytes = stopped_bytes_[stopped.rank];
-  if (stopped.values.size() <= known_bytes) {
-    stopped.values.clear();  // in the book already
+  if (stopped.values.size() <= known_bytes || rehearsed_.contains(stopped.rank)) {
+    stopped.values.clear();  // in the book already, and more
   }
   known_bytes = std::max(known_bytes, stopped.values.size());
   given_[stopped.rank] = stopped.values;
@@ -78,18 +77,20 @@ void RecordedSlice::EndRound() {
   const uint64_t told = book_.size();
   for (const auto& [rank, values] : given_) {
     told_bytes_[rank] = told;
+    told_length_[rank] = round_length_;
     book_ += values;
   }
   given_.clear();
+  round_length_ = length_;
 }
 
 // Of stopped ranks, those that were never recorded.
 std::set<Rank> RecordedSlice::UnknownGivers() const {
   std::set<Rank> givers;
   for (const auto& [rank, stopped] : stopped_) {
-    givers.insert(stopped.guessed_from.begin(), stopped.guessed_from.end());
+    givers.insert(stopped.doubtful_givers.begin(), stopped.doubtful_givers.end());
   }
-  std::erase_if(givers, [this](Rank rank) { return told_bytes_.contains(rank); });
+  std::erase_if(givers, [this](Rank rank) { return HasRun(rank); });
   return givers;
 }
 
@@ -97,16 +98,21 @@ std::vector<Rank> RecordedSlice::Entangled() const {
   if (!UnknownGivers().empty()) {
     return {};
   }
-  Lacks lacks = guessed_;
+  Lacks lacks = doubtful_;
   for (const auto& [rank, stopped] : stopped_) {
-    lacks[rank] = stopped.guessed_from;
+    lacks[rank] = stopped.doubtful_givers;
   }
-  std::set<Rank> entangled = RanksInCircles(lacks);
-  std::erase_if(entangled, [&](Rank rank) {
-    return !stopped_.contains(rank) || stops_.at(rank) < 2 || rehearsed_.contains(rank);
-  });
-  AddConnected(lacks, &entangled);
-  return {entangled.begin(), entangled.end()};
+  const std::set<Rank> in_circles = RanksInCircles(lacks);
+  const bool is_stuck = StoppedThatKnowMore().empty();
+  for (const auto& [rank, stopped] : stopped_) {
+    const std::set<Rank> together = WithGivers(lacks, rank);
+    const bool helps =
+        is_stuck ? together.size() > 1 : in_circles.contains(rank) && stops_.at(rank) > 1;
+    if (helps && !rehearsed_.contains(rank)) {
+      return {together.begin(), together.end()};
+    }
+  }
+  return {};
 }
 
 void RecordedSlice::AddRehearsed(const std::vector<Rank>& ranks, std::string_view values) {
@@ -114,9 +120,31 @@ void RecordedSlice::AddRehearsed(const std::vector<Rank>& ranks, std::string_vie
   for (const Rank rank : ranks) {
     rehearsed_.insert(rank);
     stopped_.erase(rank);
-    guessed_.erase(rank);
-    std::erase_if(fragments_, [&](const graph::Fragment& known) { return known.rank == rank; });
+    Forget(rank);
   }
+  DropFragments(ranks);
+}
+
+void RecordedSlice::Forget(Rank rank) {
+  guessed_.erase(rank);
+  doubtful_.erase(rank);
+}
+
+void RecordedSlice::DropFragments(const std::vector<Rank>& ascending) {
+  std::erase_if(fragments_, [&](const graph::Fragment& fragment) {
+    return std::ranges::binary_search(ascending, fragment.rank);
+  });
+}
+
+// Stopped ranks for which there is more in the book than what they were given and sent themselves.
+std::vector<Rank> RecordedSlice::StoppedThatKnowMore() const {
+  std::vector<Rank> ranks;
+  for (const auto& [rank, stopped] : stopped_) {
+    if (told_bytes_.at(rank) < book_.size() - stopped.values.size()) {
+      ranks.push_back(rank);
+    }
+  }
+  return ranks;
 }
 
 Result<std::vector<Rank>> RecordedSlice::TakeLacking() {
@@ -124,19 +152,31 @@ Result<std::vector<Rank>> RecordedSlice::TakeLacking() {
   if (!unknown.empty()) {
     return std::vector<Rank>(unknown.begin(), unknown.end());
   }
-  std::vector<Rank> again;
-  for (const auto& [rank, stopped] : stopped_) {
-    if (told_bytes_.at(rank) < book_.size() - stopped.values.size()) {
-      again.push_back(rank);
-    }
-  }
+  std::vector<Rank> again = StoppedThatKnowMore();
   if (again.empty() && !stopped_.empty()) {
     return stopped_.begin()->second.end;
   }
   for (const Rank rank : again) {
     stopped_.erase(rank);
   }
+  if (again.empty()) {
+    for (const graph::Fragment& fragment : fragments_) {
+      if (IsOfOtherLength(fragment)) {
+        again.push_back(fragment.rank);
+      }
+    }
+    DropFragments(again);
+  }
   return again;
+}
+
+bool RecordedSlice::IsOfOtherLength(const graph::Fragment& fragment) const {
+  if (fragment.rank == Rank(0) || told_length_.at(fragment.rank) == length_) {
+    return false;
+  }
+  return fragment.steps_per_iteration != length_.steps ||
+         fragment.iterations < length_.iterations || fragment.varies != length_.chosen.always ||
+         (fragment.varies && fragment.warmup_iterations != length_.chosen.number);
 }
 
 bool RecordedSlice::WasToldTooEarly(const graph::Fragment& fragment) const {
@@ -155,9 +195,7 @@ std::vector<Rank> RecordedSlice::TakeToldTooEarly() {
       ranks.push_back(fragment.rank);
     }
   }
-  std::erase_if(fragments_, [&](const graph::Fragment& fragment) {
-    return std::binary_search(ranks.begin(), ranks.end(), fragment.rank);
-  });
+  DropFragments(ranks);
   return ranks;
 }
 

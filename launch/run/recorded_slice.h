@@ -3,10 +3,10 @@
 // round are given the book as it is by then; in the emulation each rank is given what it was given
 // here.
 //
-// A rank whose program fails after it was given other values in place of an absent rank's, such as
-// the shape of a message, is not the last word: the absent ranks are recorded first, then it again.
-// If it stops again for want of what ranks send that lack its own values, they are rehearsed
-// (run/rehearsal.h) before they are recorded again.
+// A rank whose program fails after it was given doubtful values in place of an absent rank's, such
+// as the shape of a message, is not the last word: the absent ranks are recorded first, then it
+// again. If it stops again for want of what ranks send that lack its own values, or nothing more is
+// known by then, they are rehearsed (run/rehearsal.h) before they are recorded again.
 #pragma once
 
 #include <cstdint>
@@ -29,20 +29,23 @@ struct RecordedLength {
   int32_t steps = 1;       // optimizer steps per iteration, as far as is known
   int32_t iterations = 0;  // at least that many; 0: until two are identical
   slicer::ChosenIteration chosen = {};
+
+  bool operator==(const RecordedLength&) const = default;
 };
 
 struct RecordedRank {
   graph::Fragment fragment;
-  std::string values;              // that it sent to absent ranks: a part of a value book
-  std::vector<Rank> guessed_from;  // absent ranks in whose place it was given others' integers
+  std::string values;                 // that it sent to absent ranks: a part of a value book
+  std::vector<Rank> guessed_from;     // absent ranks in whose place it was given others' integers
+  std::vector<Rank> doubtful_givers;  // RecordedProcess's
 };
 
 // A rank whose program failed with values that may not be what it would have been given.
 struct StoppedRank {
   Rank rank;
-  Status end;                      // how it failed
-  std::vector<Rank> guessed_from;  // as of a recorded rank
-  std::string values;              // that it sent before it was given any of them
+  Status end;  // how it failed
+  std::vector<Rank> doubtful_givers;
+  std::string values;  // that it sent before it was given any of them
 };
 
 class RecordedSlice {
@@ -55,24 +58,28 @@ class RecordedSlice {
   void Add(RecordedRank recorded);
   void Add(StoppedRank stopped);
 
+  // It was added in a round that has ended.
+  [[nodiscard]] bool HasRun(Rank rank) const { return told_bytes_.contains(rank); }
+
   // Ranks of the current round that were added.
   [[nodiscard]] size_t ended_in_round() const { return given_.size(); }
 
   // All ranks of a round have been added: what they sent is in the book from now on.
   void EndRound();
 
-  // After a round: ranks that stopped again, and can go on only with what another one sends after
-  // it has gone on; with those that were given values in place of theirs, or the other way round.
-  // Ascending; each stopped rank is the reason once.
+  // After a round: a rank that stopped again, and can go on only with what another one sends after
+  // it has gone on; or a stopped one for which no more is known now; with its doubtful givers, and
+  // theirs. Ascending; none if there is no such rank that was not rehearsed before.
   [[nodiscard]] std::vector<Rank> Entangled() const;
 
   // What these sent while they ran together is in the book from now on. They no longer count as
   // recorded: record them again.
   void AddRehearsed(const std::vector<Rank>& ranks, std::string_view values);
 
-  // After a round: the ranks to record next because of stopped ones, ascending; these are the ones
-  // that were guessed, or else stopped ranks for which more is known now. Fails as a stopped rank
-  // did if neither exist.
+  // After a round: the ranks to record next, ascending. Because of stopped ones these are the ones
+  // that were guessed, or else stopped ranks for which more is known now; fails as a stopped rank
+  // did if neither exist. Without stopped ranks, those that were not recorded for as long as rank
+  // 0, which came later.
   Result<std::vector<Rank>> TakeLacking();
 
   // Ranks that were given other values before those of their own root or sender, or of a nearer
@@ -89,7 +96,8 @@ class RecordedSlice {
   // How many bytes of the book the rank is given; all if the rank was never recorded.
   [[nodiscard]] uint64_t ValueBytes(Rank rank) const;
 
-  // What rank 0, which comes first, has determined: all others are recorded for as long.
+  // What rank 0, which comes first unless it stops, has determined: all others are recorded for as
+  // long.
   [[nodiscard]] const RecordedLength& length() const { return length_; }
 
   // Which iteration of a rank's program was recorded last; none for other ranks.
@@ -97,11 +105,16 @@ class RecordedSlice {
 
  private:
   [[nodiscard]] std::set<Rank> UnknownGivers() const;
+  [[nodiscard]] std::vector<Rank> StoppedThatKnowMore() const;
   [[nodiscard]] bool WasToldTooEarly(const graph::Fragment& fragment) const;
+  [[nodiscard]] bool IsOfOtherLength(const graph::Fragment& fragment) const;
+  void Forget(Rank rank);
+  void DropFragments(const std::vector<Rank>& ascending);
 
   std::vector<graph::Fragment> fragments_;
-  std::map<Rank, std::string> given_;          // in the round that runs
-  std::map<Rank, std::vector<Rank>> guessed_;  // recorded ones, by what they guessed from
+  std::map<Rank, std::string> given_;           // in the round that runs
+  std::set<Rank> guessed_;                      // recorded with others' integers
+  std::map<Rank, std::vector<Rank>> doubtful_;  // recorded ones, by their doubtful givers if any
   std::map<Rank, StoppedRank> stopped_;
   std::map<Rank, size_t> stopped_bytes_;  // that were in the book of ranks that stopped
   std::map<Rank, int> stops_;
@@ -112,6 +125,8 @@ class RecordedSlice {
   std::map<Rank, int32_t> iterations_;
   int32_t steady_iterations_;
   RecordedLength length_;
+  RecordedLength round_length_;  // at the begin of the round that runs
+  std::map<Rank, RecordedLength> told_length_;
 };
 
 }  // namespace prism::launch

@@ -2,9 +2,15 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
+#include <set>
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "graph/describe.h"
 #include "launch/process/interrupt.h"
+#include "launch/process/stop_watch.h"
 #include "launch/run/recorded_process.h"
 #include "launch/sandbox/record_turn.h"
 #include "launch/sandbox/shared_memory.h"
@@ -13,17 +19,95 @@
 namespace prism::launch {
 namespace {
 
+// After a program has failed, the others run on until they have issued nothing for that long, so
+// that it does not depend on who is faster whose values they are known to have lacked.
+constexpr double kSettledSeconds = 3;
+
+// One attempt: all of these ranks, at the same time.
 class Rehearsal {
  public:
-  Rehearsal(const RunContext& context, const std::vector<Rank>& ranks, std::string_view book)
+  Rehearsal(const RunContext& context, std::vector<Rank> ranks, std::string_view book)
       : context_(context),
-        ranks_(ranks),
+        ranks_(std::move(ranks)),
         exchange_("prism-exchange", kExchangeBytes),
         book_("prism-values", book),
         book_bytes_(book.size()),
         stall_watch_(context.options.stall_timeout_s) {}
 
+  // Until each has sent what others need, or one has failed.
+  Status Run() {
+    PRISM_RETURN_IF_ERROR(Start());
+    while (!IsOver()) {
+      PRISM_RETURN_IF_ERROR(InterruptStatus());
+      if (TakeReportRequest()) {
+        ReportStacks();
+      }
+      PRISM_RETURN_IF_ERROR(Step());
+    }
+    return OkStatus();
+  }
+
+  // OK if all have sent what others need, else how the first of the failed ranks ended.
+  [[nodiscard]] Status End() const {
+    if (std::ranges::all_of(members_, HasSentAll)) {
+      return OkStatus();
+    }
+    const auto failed = std::ranges::find_if(members_, HasFailed);
+    PRISM_CHECK(failed != members_.end());
+    return *failed->end;
+  }
+
+  // Ranks besides these, in whose place failed ranks were given other values; if there are none,
+  // in whose place any was, which may have sent a failed one what it else would not.
+  [[nodiscard]] std::set<Rank> Lacking() const {
+    std::set<Rank> of_failed;
+    std::set<Rank> of_any;
+    for (const Member& member : members_) {
+      for (const Rank giver : member.recorded.doubtful_givers()) {
+        if (!std::ranges::binary_search(ranks_, giver)) {
+          of_any.insert(giver);
+          if (HasFailed(member)) {
+            of_failed.insert(giver);
+          }
+        }
+      }
+    }
+    return of_failed.empty() ? of_any : of_failed;
+  }
+
+  std::string Values() {
+    std::string values;
+    for (Member& member : members_) {
+      slicer::Recorder& recorder = member.recorded.recorder();
+      const Result<graph::Fragment> fragment = recorder.Finish();
+      const int32_t none = recorder.iterations() + 1;
+      values += member.recorded.Values(fragment.ok() ? fragment->warmup_iterations : none);
+    }
+    return values;
+  }
+
+ private:
+  struct Member {
+    RecordedProcess recorded;
+    int64_t moved_at = 0;            // Step in which it last issued something
+    std::optional<Status> end = {};  // once it has exited
+  };
+
+  static bool HasFailed(const Member& member) {
+    return member.end.has_value() && !member.end->ok();
+  }
+
+  static bool HasSentAll(const Member& member) {
+    return member.recorded.recorder().complete() || (member.end.has_value() && member.end->ok());
+  }
+
   Status Start() {
+    if (ranks_.size() > static_cast<size_t>(channel::kMaxSandboxRanks)) {
+      return RunFailed(
+          fmt::format("{} ranks wait for what the others of them send; at most {} can "
+                      "run together",
+                      ranks_.size(), channel::kMaxSandboxRanks));
+    }
     if (!exchange_.valid() || !book_.valid()) {
       return EnvironmentLacks("cannot create shared memory for ranks that run together");
     }
@@ -44,75 +128,83 @@ class Rehearsal {
       options.rank = rank;
       options.warmup_iterations = 0;
       options.world_size = static_cast<int32_t>(context_.job.parallel.world_size());
-      members_.emplace_back(std::move(process), options);
+      members_.push_back({RecordedProcess(std::move(process), options)});
     }
     return OkStatus();
   }
 
-  // Takes what there is, else waits briefly. True once all have sent what others need,
-  // or one has failed for want of what a rank beside them sends.
-  Result<bool> Step() {
-    bool all = true;
+  [[nodiscard]] bool IsOver() const {
+    return std::ranges::all_of(members_, HasSentAll) ||
+           (std::ranges::any_of(members_, HasFailed) && since_move_.Seconds() > kSettledSeconds);
+  }
+
+  // Takes what there is, else waits briefly.
+  Status Step() {
+    ++steps_;
     bool moved = false;
-    for (RecordedProcess& member : members_) {
-      PRISM_ASSIGN_OR_RETURN(const RecordTurn turn, Take(&member));
-      moved = moved || turn.moves > 0;
-      if (turn.exited && !member.recorder().complete()) {
-        if (const Status end = member.ExitStatus(); !end.ok()) {
-          return LacksOthers(member) ? Result<bool>(true) : end;
-        }
+    for (Member& member : members_) {
+      const bool had_sent_all = HasSentAll(member);
+      PRISM_ASSIGN_OR_RETURN(const RecordTurn turn, Take(&member.recorded));
+      if (turn.exited && !member.end.has_value()) {
+        member.end = member.recorded.ExitStatus();
       }
-      all = all && (turn.exited || member.recorder().complete());
+      if (turn.moves > 0 && !had_sent_all) {
+        member.moved_at = steps_;
+        moved = true;
+      }
     }
     PRISM_RETURN_IF_ERROR(CheckStore(context_, store_.get()));
     if (moved) {
       stall_watch_.Move();
-    } else {
-      RecordedProcess& first = members_.front();
-      PRISM_RETURN_IF_ERROR(stall_watch_.Check(first.process(), first.recorder().iterations() - 1));
-      WaitForRecords(members_[waits_++ % members_.size()].process());
+      since_move_ = StopWatch();
+      return OkStatus();
     }
-    return all;
+    WaitForRecords(members_[static_cast<size_t>(steps_) % members_.size()].recorded.process());
+    return CheckStall();
   }
 
-  std::string Values() {
-    std::string values;
-    for (RecordedProcess& member : members_) {
-      const Result<graph::Fragment> fragment = member.recorder().Finish();
-      const int32_t none = member.recorder().iterations() + 1;
-      values += member.Values(fragment.ok() ? fragment->warmup_iterations : none);
+  // Names the one that has been silent for the longest: others may wait for it.
+  Status CheckStall() {
+    Member* silent = nullptr;
+    for (Member& member : members_) {
+      const bool runs = !HasSentAll(member) && !HasFailed(member);
+      if (runs && (silent == nullptr || member.moved_at < silent->moved_at)) {
+        silent = &member;
+      }
     }
-    return values;
+    return silent == nullptr ? OkStatus()
+                             : stall_watch_.Check(silent->recorded.process(),
+                                                  silent->recorded.recorder().iterations() - 1);
   }
 
- private:
   // Of a rank that is complete, others may still need messages: it runs on, unobserved.
-  static Result<RecordTurn> Take(RecordedProcess* member) {
-    const RecordTaker take = [member](const channel::Record& record,
-                                      std::span<const std::byte> payload) -> Result<bool> {
-      if (!member->recorder().complete()) {
-        PRISM_RETURN_IF_ERROR(member->See(record, payload));
+  static Result<RecordTurn> Take(RecordedProcess* recorded) {
+    const RecordTaker take = [recorded](const channel::Record& record,
+                                        std::span<const std::byte> payload) -> Result<bool> {
+      if (!recorded->recorder().complete()) {
+        PRISM_RETURN_IF_ERROR(recorded->See(record, payload));
       }
       return true;
     };
-    return TakeRecords(member->process(), take);
+    return TakeRecords(recorded->process(), take);
   }
 
-  [[nodiscard]] bool LacksOthers(const RecordedProcess& member) const {
-    return std::ranges::any_of(member.guessed_from(), [&](Rank giver) {
-      return !std::ranges::binary_search(ranks_, giver);
-    });
+  void ReportStacks() {
+    for (Member& member : members_) {
+      member.recorded.ReportStacks("runs together with those that it waits for");
+    }
   }
 
   const RunContext& context_;
-  const std::vector<Rank>& ranks_;
+  std::vector<Rank> ranks_;  // ascending
   SharedMemory exchange_;
   SharedMemory book_;
   uint64_t book_bytes_;
   std::unique_ptr<StoreServer> store_;
-  std::vector<RecordedProcess> members_;
+  std::vector<Member> members_;
   StallWatch stall_watch_;
-  size_t waits_ = 0;
+  StopWatch since_move_;
+  int64_t steps_ = 0;
 };
 
 }  // namespace
@@ -120,14 +212,21 @@ class Rehearsal {
 Result<std::string> Rehearse(const RunContext& context,
                              const std::vector<Rank>& ranks,
                              std::string_view book) {
-  Rehearsal rehearsal(context, ranks, book);
-  PRISM_RETURN_IF_ERROR(rehearsal.Start());
+  std::set<Rank> together(ranks.begin(), ranks.end());
   while (true) {
-    PRISM_RETURN_IF_ERROR(InterruptStatus());
-    PRISM_ASSIGN_OR_RETURN(const bool ended, rehearsal.Step());
-    if (ended) {
+    Rehearsal rehearsal(context, {together.begin(), together.end()}, book);
+    PRISM_RETURN_IF_ERROR(rehearsal.Run());
+    const Status end = rehearsal.End();
+    if (end.ok()) {
       return rehearsal.Values();
     }
+    const std::set<Rank> lacking = rehearsal.Lacking();
+    if (lacking.empty()) {
+      return end;
+    }
+    context.logger.Info("they failed for want of what others send: running {} along with them",
+                        graph::RanksText(std::vector(lacking.begin(), lacking.end())));
+    together.insert(lacking.begin(), lacking.end());
   }
 }
 

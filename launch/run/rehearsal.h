@@ -15,8 +15,9 @@
 namespace prism::launch {
 
 // What the ranks sent, as a part of a value book: until each has repeated an iteration, or ended.
-// `book`: what ranks recorded before have sent. kRunFailed as the first of their programs that
-// fails; what they sent until then if that one was given values in place of a rank beside these.
+// `book`: what ranks recorded before have sent. If one of their programs fails after one of them
+// was given values in place of a rank besides these, that one runs along too. Else kRunFailed as
+// that program; also if one hangs, or if they are more than can run together.
 Result<std::string> Rehearse(const RunContext& context,
                              const std::vector<Rank>& ranks,
                              std::string_view book);

@@ -21,7 +21,7 @@
 
 namespace prism::channel {
 
-inline constexpr uint32_t kProtocolVersion = 10;
+inline constexpr uint32_t kProtocolVersion = 11;
 
 // What a program prints if its shim was built with a different version of this file; the launcher
 // looks for it.
@@ -153,7 +153,8 @@ enum class RecordKind : uint8_t {
   kCommName = 16,  // the framework named a communicator's group after creating it
   kCommDestroy = 17,
   kValue = 18,  // a small value that this rank sent to absent ranks; the value follows
-  kGuess = 19,  // a value of an absent rank that may steer the program was not that rank's
+  kGuess = 19,  // a value of an absent rank that may steer the program was not, or not certainly,
+                // that rank's
   kHold = 20,   // a hold on a real GPU began or ended; asks for a deadline when it began
   // Device memory.
   kSegmentAlloc = 21,
@@ -301,12 +302,16 @@ struct ValueHead {
   int32_t iteration;      // 0: the steady one, negative before it; filled by the worker
   uint32_t payload_bytes;  // at most kMaxValueBytes; 0: a root sent bytes that were never written
   uint8_t operation;       // shim/nccl/exchange.h
-  uint8_t padding[3];
+  uint8_t uncertain;  // 1: sent after the giver had been told of a guess (GuessBody); filled by
+                      // the worker
+  uint8_t padding[2];
 };
 
-// Once per absent rank.
+// Once per absent rank and communicator for each of the two.
 struct GuessBody {
-  int32_t giver;  // global rank
+  int32_t giver;      // global rank
+  uint8_t uncertain;  // 1: the value was that rank's, but uncertain
+  uint8_t padding[3];
 };
 
 // Larger values are data that does not affect control flow.

@@ -71,10 +71,15 @@ ValueBook::ValueBook(std::span<const std::byte> bytes) {
 
 void ValueBook::Stream::Add(const ValueHead& head, std::span<const std::byte> value) {
   if (head.sequence <= latest) {
-    has_steady = false;  // recorded again
+    has_steady = false;  // recorded again, perhaps for fewer iterations
+    values.erase(values.lower_bound(head.sequence), values.end());
+    uncertain_begin = std::numeric_limits<uint32_t>::max();
   }
   latest = head.sequence;
   values.insert_or_assign(head.sequence, value);
+  if (head.uncertain != 0) {
+    uncertain_begin = std::min(uncertain_begin, head.sequence);
+  }
   if (head.iteration == 0 && !has_steady) {
     has_steady = true;
     steady_begin = head.sequence;
@@ -98,7 +103,7 @@ std::optional<std::span<const std::byte>> ValueBook::Stream::At(uint32_t sequenc
 FoundValue ValueBook::Find(const ValueHead& call) const {
   if (const auto exact = streams_.find(ExactKeyOf(call)); exact != streams_.end()) {
     if (const auto value = exact->second.At(call.sequence); Fits(value, call)) {
-      return {ValueOrigin::kRecorded, *value};
+      return {ValueOrigin::kRecorded, *value, call.sequence >= exact->second.uncertain_begin};
     }
   }
   const FoundValue found = FindNearest(by_place_, call.place, call);

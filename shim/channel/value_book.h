@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <span>
@@ -34,6 +35,7 @@ enum class ValueOrigin : uint8_t { kNone, kRecorded, kPeer };
 struct FoundValue {
   ValueOrigin origin = ValueOrigin::kNone;
   std::span<const std::byte> value = {};  // empty: the giver sent bytes that were never written
+  bool uncertain = false;                 // ValueHead's
 };
 
 class ValueBook {
@@ -53,6 +55,7 @@ class ValueBook {
     uint32_t steady_begin = 0;                              // first of the steady iteration
     uint32_t period = 0;                                    // sequences in an iteration; 0: unknown
     bool has_steady = false;
+    uint32_t uncertain_begin = std::numeric_limits<uint32_t>::max();  // first uncertain sequence
 
     void Add(const ValueHead& head, std::span<const std::byte> value);
     [[nodiscard]] std::optional<std::span<const std::byte>> At(uint32_t sequence) const;

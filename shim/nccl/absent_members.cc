@@ -186,15 +186,15 @@ void AbsentMembers::Provide(const ValueHead& head,
                             void* recv,
                             Memory* memory) {
   const size_t bytes = BytesOf(call);
-  const auto [origin, value] = LookUp(head);
-  TellGuess(head, call, origin);
-  if (!value.empty()) {
+  const FoundValue found = LookUp(head);
+  TellGuess(head, call, found);
+  if (!found.value.empty()) {
     const bool is_scatter = head.operation == static_cast<uint8_t>(ExchangeOperation::kScatter);
     const size_t offset = is_scatter ? static_cast<size_t>(call.group.rank) * bytes : 0;
-    memory->Write(recv, bytes, value.data() + offset);
+    memory->Write(recv, bytes, found.value.data() + offset);
     return;
   }
-  if (origin != ValueOrigin::kNone) {
+  if (found.origin != ValueOrigin::kNone) {
     memory->Invalidate(recv, bytes);  // as if the root were present
     return;
   }
@@ -272,22 +272,26 @@ void AbsentMembers::Send(const ExchangeCall& call, const void* send, Memory* mem
   Keep(head, send, memory);
 }
 
-void AbsentMembers::TellGuess(const ValueHead& head, const ExchangeCall& call, ValueOrigin origin) {
+void AbsentMembers::TellGuess(const ValueHead& head,
+                              const ExchangeCall& call,
+                              const FoundValue& found) {
+  const bool is_its_own = found.origin == ValueOrigin::kRecorded;
   const bool may_steer = !IsFloating(call.element) && head.payload_bytes > 0 &&
                          head.payload_bytes <= channel::kMaxValueBytes;
-  if (SessionMode() != channel::Mode::kRecord || origin == ValueOrigin::kRecorded || !may_steer ||
+  if (SessionMode() != channel::Mode::kRecord || (is_its_own && !found.uncertain) || !may_steer ||
       head.giver == SessionConfig().rank) {
     return;
   }
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (!guessed_.insert(head.giver).second) {
+    if (!guessed_.emplace(head.giver, is_its_own).second) {
       return;
     }
   }
   channel::Record record = {};
   record.kind = channel::RecordKind::kGuess;
   record.guess.giver = head.giver;
+  record.guess.uncertain = is_its_own ? 1 : 0;
   Emit(record);
 }
 
@@ -310,10 +314,10 @@ void AbsentMembers::Receive(const ExchangeCall& call, void* recv, Memory* memory
     const std::lock_guard<std::mutex> lock(mutex_);
     head.sequence = received_[call.root]++;
   }
-  const auto [origin, value] = LookUp(head);
-  TellGuess(head, call, origin);
-  if (!value.empty()) {
-    memory->Write(recv, bytes, value.data());
+  const FoundValue found = LookUp(head);
+  TellGuess(head, call, found);
+  if (!found.value.empty()) {
+    memory->Write(recv, bytes, found.value.data());
     return;
   }
   if (bytes == 0 || Mirror(call, recv, memory)) {

@@ -20,8 +20,9 @@
 // all_gather or gather, which are those of a present one).
 //
 // Integers, of which programs make shapes, counts and objects, steer it: when they are not those of
-// the very root or sender, the worker is told (RecordKind::kGuess). If the program then fails, that
-// rank is recorded first (launch/run/recorded_slice.h).
+// the very root or sender, or that one was steered by such integers itself, the worker is told
+// (RecordKind::kGuess). If the program then fails, that rank is recorded first
+// (launch/run/recorded_slice.h).
 #pragma once
 
 #include <cstddef>
@@ -72,7 +73,7 @@ class AbsentMembers {
                            Memory* memory);
   void TellGuess(const channel::ValueHead& head,
                  const ExchangeCall& call,
-                 channel::ValueOrigin origin);
+                 const channel::FoundValue& found);
   bool Mirror(const ExchangeCall& call, void* recv, Memory* memory);
 
   Membership members_;
@@ -84,7 +85,7 @@ class AbsentMembers {
   std::map<std::pair<ExchangeOperation, int32_t>, uint32_t> rooted_;
   std::map<int32_t, uint32_t> sent_;  // messages so far, by peer
   std::map<int32_t, uint32_t> received_;
-  std::set<int32_t> guessed_;  // givers that the worker was told of
+  std::set<std::pair<int32_t, bool>> guessed_;  // givers that the worker was told of; uncertain?
   std::map<std::pair<size_t, Element>, std::vector<std::byte>> last_sent_;  // by bytes and type
 };
 

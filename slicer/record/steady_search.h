@@ -15,6 +15,8 @@ namespace prism::slicer {
 struct ChosenIteration {
   std::optional<int32_t> number;  // for ranks whose iterations differ; null: the last one
   bool always = false;            // even if two are identical: those of rank 0 are not
+
+  bool operator==(const ChosenIteration&) const = default;
 };
 
 class SteadySearch {

@@ -1,4 +1,6 @@
 // What programs are told by ranks that do not run.
+#include <signal.h>
+
 #include <string>
 
 #include <gmock/gmock.h>
@@ -34,20 +36,56 @@ TEST_F(UserProgram, runs_a_pipeline_whose_stages_differ) {
   const Finished run =
       RunScript("uneven_pipeline.py", {"--target-gpus", "4", "--sandbox-ranks", "2"});
   ASSERT_EQ(run.code, 0) << run.output;
-  EXPECT_THAT(run.output, AllOf(HasSubstr("recording it first"), HasSubstr("ranks form pp 4")));
+  EXPECT_THAT(run.output,
+              AllOf(HasSubstr(": recording rank 1 first"), HasSubstr("ranks form pp 4")));
   EXPECT_THAT(Log(2), HasSubstr("stage 2 from 192 to 256\n"));
   ExpectNothingLeft();
 }
 
 // No stage can go on but with what its neighbours send after it has: they run together first.
 TEST_F(UserProgram, runs_stages_that_tell_each_other_every_shape_there_and_back) {
-  const Finished run = RunScript("shapes_both_ways.py", {"--target-gpus", "4"});
+  const std::string told = "ranks 0-3 wait for what the others of them send";
+  RunningCommand running({PRISM_EMULATE, "--target-gpus", "4", "--out", folder_ / "out", "--",
+                          PRISM_PYTHON, PRISM_PROGRAM_DIR "/shapes_both_ways.py"},
+                         folder_ / "log");
+  ASSERT_TRUE(running.WaitForOutput(told, 300)) << running.Output();
+  kill(running.pid(), SIGUSR1);
+  const Finished run = running.Wait(300);
   ASSERT_EQ(run.code, 0) << run.output;
   EXPECT_THAT(run.output,
-              AllOf(HasSubstr("ranks 0, 1, 2, 3 wait for what the others of them send"),
+              AllOf(HasSubstr("rank 3 runs together with those that it waits for\n"),
                     HasSubstr("ranks form pp 4; 4 roles"), HasSubstr("warnings          none")));
   EXPECT_THAT(Log(0), HasSubstr("stage 0 ends step 2\n"));
   ExpectNothingLeft();
+}
+
+// The same without a framework, on more ranks; only while they are rehearsed does it turn out that
+// one of them needs what a rank besides these sends.
+TEST_F(UserProgram, runs_ranks_that_wait_for_each_other_with_those_that_they_need) {
+  const Finished run =
+      RunCommand({PRISM_EMULATE, "--target-gpus", "16", "--pp", "4", "--out", folder_ / "out", "--",
+                  PRISM_RAW_PIPELINE, folder_ / "id", "4", "ask"});
+  ASSERT_EQ(run.code, 0) << run.output;
+  EXPECT_THAT(run.output,
+              AllOf(HasSubstr("for want of what others send: running rank 2 along with them\n"),
+                    HasSubstr("warnings          none")));
+  ExpectNothingLeft();
+}
+
+// The last stage crashes while it is recorded, twice, and then hangs while the others wait for it.
+TEST_F(UserProgram, that_hangs_among_ranks_that_wait_for_it_is_named) {
+  const Finished run =
+      RunCommand({PRISM_EMULATE, "--target-gpus", "4", "--stall-timeout", "3", "--out",
+                  folder_ / "out", "--", PRISM_RAW_PIPELINE, folder_ / "id", "4", "hang"});
+  EXPECT_THAT(run.output, HasSubstr("running them together"));
+  ExpectFailure(run, "the program of rank 3 has issued nothing for 3 s, in iteration 0");
+}
+
+TEST_F(UserProgram, that_crashes_among_ranks_that_wait_for_it_is_named) {
+  const Finished run = RunCommand({PRISM_EMULATE, "--target-gpus", "4", "--out", folder_ / "out",
+                                   "--", PRISM_RAW_PIPELINE, folder_ / "id", "4", "crash"});
+  EXPECT_THAT(run.output, HasSubstr("running them together"));
+  ExpectFailure(run, "the program of rank 3 ended with exit code 1");
 }
 
 // No iteration equals the next one, so the last that is recorded stands for all.

@@ -168,6 +168,22 @@ TEST_F(UserProgram, what_has_a_session_of_its_own_ends_with_the_run) {
   ExpectNothingLeft();
 }
 
+TEST_F(UserProgram, shows_where_it_is_when_asked) {
+  RunningCommand running({PRISM_EMULATE, "--target-gpus", "2", "--out", folder_ / "out", "--",
+                          PRISM_PYTHON, PRISM_PROGRAM_DIR "/training.py", "hang"},
+                         folder_ / "log");
+  ASSERT_TRUE(running.WaitForOutput(": slice ", 60)) << running.Output();
+  int asked = 0;
+  do {
+    kill(running.pid(), SIGUSR1);
+  } while (++asked < 100 && !running.WaitForOutput("in misbehave\n", 1));
+  kill(running.pid(), SIGTERM);
+  const Finished run = running.Wait(60);
+  EXPECT_EQ(run.code, 128 + SIGTERM);
+  EXPECT_THAT(run.output,
+              AllOf(HasSubstr("rank 0 is being recorded\n"), HasSubstr("in misbehave\n")));
+}
+
 // None of its own handlers runs then.
 TEST_F(UserProgram, what_has_a_session_of_its_own_ends_with_a_killed_run) {
   RunningCommand running({PRISM_EMULATE, "--target-gpus", "2", "--out", folder_ / "out", "--",

@@ -100,6 +100,43 @@ TEST(ValueBook, what_was_recorded_last_counts) {
   EXPECT_EQ(TextOf(book.Find(Call(1, 0, 6, 2))), "b0");
 }
 
+// It may have been recorded for longer the first time, with values that were not what it is sent.
+TEST(ValueBook, nothing_is_left_of_what_was_recorded_before) {
+  std::string bytes;
+  for (int32_t call = 0; call < 12; ++call) {
+    Give(Call(1, 0, static_cast<uint32_t>(call), 0), call - 1, Numbered('a', call % 10), &bytes);
+  }
+  for (int32_t call = 0; call < 3; ++call) {
+    Give(Call(1, 0, static_cast<uint32_t>(call), 0), call - 1, Numbered('b', call), &bytes);
+  }
+  const ValueBook book(BytesOf(bytes));
+  EXPECT_EQ(TextOf(book.Find(Call(1, 0, 2, 2))), "b2");
+  EXPECT_EQ(TextOf(book.Find(Call(1, 0, 7, 2))), "b1");
+}
+
+// From there on its giver may have been misled, in what it repeats too; until it is recorded again.
+TEST(ValueBook, values_are_uncertain_from_the_first_one_on) {
+  std::string bytes;
+  const auto give = [&](uint32_t sequence, int32_t iteration, bool uncertain) {
+    ValueHead head = Call(1, 0, sequence, 0);
+    head.uncertain = uncertain ? 1 : 0;
+    Give(head, iteration, "x", &bytes);
+  };
+  give(0, -1, false);
+  give(1, 0, true);
+  give(2, 1, true);
+  const auto is_uncertain = [&](uint32_t sequence) {
+    return ValueBook(BytesOf(bytes)).Find(Call(1, 0, sequence, 1)).uncertain;
+  };
+  EXPECT_FALSE(is_uncertain(0));
+  EXPECT_TRUE(is_uncertain(1));
+  EXPECT_TRUE(is_uncertain(5));
+  give(0, 0, false);
+  give(1, 1, false);
+  EXPECT_FALSE(is_uncertain(1));
+  EXPECT_FALSE(is_uncertain(5));
+}
+
 TEST(ValueBook, calls_of_another_size_or_place_find_nothing) {
   std::string bytes;
   Give(Call(1, 0, 4, 0), 0, "root0", &bytes);

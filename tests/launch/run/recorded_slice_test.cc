@@ -19,10 +19,17 @@ RecordedRank Recorded(uint32_t rank, const std::string& values = "") {
   return recorded;
 }
 
-StoppedRank Stopped(uint32_t rank, uint32_t guessed_from, const std::string& values = "") {
+RecordedRank Doubting(uint32_t rank, uint32_t giver, const std::string& values = "") {
+  RecordedRank recorded = Recorded(rank, values);
+  recorded.guessed_from = {Rank(giver)};
+  recorded.doubtful_givers = recorded.guessed_from;
+  return recorded;
+}
+
+StoppedRank Stopped(uint32_t rank, uint32_t giver, const std::string& values = "") {
   return {.rank = Rank(rank),
           .end = RunFailed("rank " + std::to_string(rank)),
-          .guessed_from = {Rank(guessed_from)},
+          .doubtful_givers = {Rank(giver)},
           .values = values};
 }
 
@@ -87,28 +94,26 @@ TEST(RecordedSlice, gives_what_stopped_ranks_sent_and_gives_up_where_nothing_is_
 }
 
 // Each time both are recorded again they get one message further: the second time they are
-// rehearsed, with whoever else lacks values of theirs, and then recorded again with all that.
+// rehearsed, with whom they have doubtful values from, and then recorded again with all that.
 TEST(RecordedSlice, rehearses_ranks_that_lack_each_others_values_again) {
   RecordedSlice slice(1);
   slice.Add(Stopped(0, 1, "a"));
   EXPECT_THAT(Lacking(&slice), ElementsAre(Rank(1)));
-  slice.Add(Stopped(1, 0, "b"));
-  RecordedRank third = Recorded(2, "guess");
-  third.guessed_from = {Rank(1)};
-  slice.Add(third);
-  RecordedRank elsewhere = Recorded(9);
-  elsewhere.guessed_from = {Rank(8)};
-  slice.Add(elsewhere);
+  slice.Add(Stopped(1, 2, "b"));
+  EXPECT_THAT(Lacking(&slice), ElementsAre(Rank(2)));
+  slice.Add(Doubting(2, 0, "guess"));
+  slice.Add(Doubting(9, 8));
+  slice.Add(Doubting(7, 0));
   slice.EndRound();
   EXPECT_THAT(slice.Entangled(), IsEmpty());
   EXPECT_THAT(Lacking(&slice), ElementsAre(Rank(0), Rank(1)));
   slice.Add(Stopped(0, 1, "aa"));
-  slice.Add(Stopped(1, 0, "bb"));
+  slice.Add(Stopped(1, 2, "bb"));
   slice.EndRound();
   EXPECT_THAT(slice.Entangled(), ElementsAre(Rank(0), Rank(1), Rank(2)));
   slice.AddRehearsed({Rank(0), Rank(1), Rank(2)}, "all");
-  ASSERT_EQ(slice.fragments().size(), 1U);
-  EXPECT_EQ(slice.fragments().front().rank, Rank(9));
+  ASSERT_EQ(slice.fragments().size(), 2U);
+  EXPECT_EQ(slice.fragments().front().rank, Rank(7));
   EXPECT_THAT(slice.Entangled(), IsEmpty());
   EXPECT_EQ(slice.book(), "abguessaabball");
   for (const uint32_t rank : {0U, 1U, 2U}) {
@@ -116,6 +121,35 @@ TEST(RecordedSlice, rehearses_ranks_that_lack_each_others_values_again) {
   }
   EXPECT_THAT(Lacking(&slice), IsEmpty());
   EXPECT_EQ(slice.ValueBytes(Rank(2)), 14U);
+}
+
+// Two pipelines: one after the other.
+TEST(RecordedSlice, rehearses_those_at_once_that_have_to_do_with_each_other) {
+  RecordedSlice slice(1);
+  for (int round = 0; round < 2; ++round) {
+    for (const uint32_t first : {0U, 10U}) {
+      slice.Add(Stopped(first, first + 1));
+      slice.Add(Stopped(first + 1, first));
+    }
+    slice.EndRound();
+  }
+  EXPECT_THAT(slice.Entangled(), ElementsAre(Rank(0), Rank(1)));
+  slice.AddRehearsed({Rank(0), Rank(1)}, "values");
+  slice.Add(Recorded(0));
+  slice.Add(Recorded(1));
+  slice.EndRound();
+  EXPECT_THAT(slice.Entangled(), ElementsAre(Rank(10), Rank(11)));
+}
+
+// What rank 3 was given is rank 2's own, but that one lacked rank 1's at that time.
+TEST(RecordedSlice, rehearses_who_stops_after_doubtful_values_and_can_be_told_no_more) {
+  RecordedSlice slice(1);
+  slice.Add(Recorded(1, "one"));
+  slice.Add(Doubting(2, 1, "two"));
+  slice.EndRound();
+  slice.Add(Stopped(3, 2));
+  slice.EndRound();
+  EXPECT_THAT(slice.Entangled(), ElementsAre(Rank(2), Rank(3)));
 }
 
 TEST(RecordedSlice, gives_up_on_ranks_that_stop_after_their_rehearsal) {
@@ -140,7 +174,7 @@ TEST(RecordedSlice, rehearses_no_ranks_that_can_be_recorded_in_order) {
   for (int round = 0; round < 2; ++round) {
     slice.Add(Stopped(2, 1));
     slice.Add(Stopped(1, 0));
-    slice.Add(Recorded(0));
+    slice.Add(Recorded(0, "zero"));
     slice.EndRound();
     EXPECT_THAT(slice.Entangled(), IsEmpty());
   }
@@ -149,8 +183,7 @@ TEST(RecordedSlice, rehearses_no_ranks_that_can_be_recorded_in_order) {
 // It did not fail, but was given what another rank would not have sent.
 TEST(RecordedSlice, records_again_once_what_was_told_too_early) {
   RecordedSlice slice(1);
-  RecordedRank first = Recorded(0, "question");
-  first.guessed_from = {Rank(1)};
+  const RecordedRank first = Doubting(0, 1, "question");
   slice.Add(first);
   EXPECT_THAT(Lacking(&slice), IsEmpty());
   slice.Add(Recorded(1, "answer"));
@@ -159,6 +192,22 @@ TEST(RecordedSlice, records_again_once_what_was_told_too_early) {
   slice.Add(first);
   EXPECT_THAT(Lacking(&slice), IsEmpty());
   EXPECT_THAT(slice.TakeToldTooEarly(), IsEmpty());
+}
+
+// Rank 1 was recorded while rank 0 had only stopped, and took each step for an iteration.
+TEST(RecordedSlice, records_again_who_was_recorded_for_another_length_than_rank_0) {
+  RecordedSlice slice(3);
+  slice.Add(Stopped(0, 1));
+  EXPECT_THAT(Lacking(&slice), ElementsAre(Rank(1)));
+  slice.Add(Recorded(1, "one"));
+  EXPECT_THAT(Lacking(&slice), ElementsAre(Rank(0)));
+  RecordedRank rank_0 = Recorded(0);
+  rank_0.fragment.steps_per_iteration = 4;
+  slice.Add(rank_0);
+  EXPECT_THAT(Lacking(&slice), ElementsAre(Rank(1)));
+  slice.Add(Recorded(1, "one"));
+  EXPECT_THAT(Lacking(&slice), IsEmpty()) << "whatever it was recorded for this time";
+  EXPECT_EQ(slice.fragments().size(), 2U);
 }
 
 }  // namespace
