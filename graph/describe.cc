@@ -373,6 +373,7 @@ std::string RanksText(std::span<const Rank> ranks) {
   std::vector<uint32_t> numbers;
   std::ranges::transform(ranks, std::back_inserter(numbers), &Rank::value);
   std::ranges::sort(numbers);
+  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
   return fmt::format("{} {}", numbers.size() == 1 ? "rank" : "ranks", MembersText(numbers));
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -38,25 +39,30 @@ std::string ShownFaults(const Validation& validation, const SourceLines& source)
   return text;
 }
 
-Validation ValidateBuffered(Graph* graph, size_t max_faults) {
+Validation ValidateBuffered(const Graph& graph, size_t max_faults) {
   ValidateOptions options = {.max_faults = max_faults};
-  const Validation strict = Validate(*graph, options);
+  Validation strict = Validate(graph, options);
   if (strict.ok()) {
     return strict;
   }
   options.buffered_bytes =
-      static_cast<int64_t>(graph->cluster.parameters.ValueOr("p2p.eager_bytes", 0));
-  Validation buffered = Validate(*graph, options);
+      static_cast<int64_t>(graph.cluster.parameters.ValueOr("p2p.eager_bytes", 0));
+  Validation buffered = Validate(graph, options);
   if (buffered.ok()) {
-    AddWarning({kBufferedSendsCode, 1, strict.faults.front().message}, &graph->warnings);
+    buffered.needed_buffer = std::move(strict.faults.front().message);
   }
   return buffered;
 }
 
 Status RefuseInvalid(Graph* graph, const SourceLines& source) {
-  const Validation validation = ValidateBuffered(graph);
-  return validation.ok() ? OkStatus()
-                         : RunFailed("the graph is not valid, " + ShownFaults(validation, source));
+  const Validation validation = ValidateBuffered(*graph);
+  if (!validation.ok()) {
+    return RunFailed("the graph is not valid, " + ShownFaults(validation, source));
+  }
+  if (!validation.needed_buffer.empty()) {
+    AddWarning({kBufferedSendsCode, 1, validation.needed_buffer}, &graph->warnings);
+  }
+  return OkStatus();
 }
 
 std::string GraphFileOf(const std::string& path) {

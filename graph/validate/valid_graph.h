@@ -21,10 +21,11 @@ std::string ShownFaults(const Validation& validation, const SourceLines& source 
 inline constexpr const char* kBufferedSendsCode = "buffered_sends_needed";
 
 // As Validate; but a graph that runs only because sends below p2p.eager_bytes do not wait for their
-// receiver has no faults, and gets the warning kBufferedSendsCode.
-Validation ValidateBuffered(Graph* graph, size_t max_faults = ValidateOptions().max_faults);
+// receiver has no faults.
+Validation ValidateBuffered(const Graph& graph, size_t max_faults = ValidateOptions().max_faults);
 
-// kRunFailed with the first faults of ValidateBuffered.
+// kRunFailed with the first faults of ValidateBuffered. If sends have to be buffered, the graph
+// gets the warning kBufferedSendsCode.
 Status RefuseInvalid(Graph* graph, const SourceLines& source = nullptr);
 
 struct LoadedGraph {

@@ -24,6 +24,7 @@ struct ValidateOptions {
 struct Validation {
   std::vector<Fault> faults;
   int64_t fault_count = 0;
+  std::string needed_buffer;  // of ValidateBuffered: a send that has to be buffered; "" if none has
 
   [[nodiscard]] bool ok() const { return fault_count == 0; }
 };

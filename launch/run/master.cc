@@ -58,15 +58,6 @@ void Master::TakeEmulated(MessageKind kind, WireReader* message, Coordinator* co
   coordinator->RankLeft(rank);
 }
 
-void Master::LogStop(const StoppedRank& stopped) {
-  std::vector<Rank> unknown = stopped.doubtful_givers;
-  std::erase_if(unknown, [this](Rank rank) { return slice_.HasRun(rank); });
-  context_.logger.Info(
-      "rank {} stopped after it was given doubtful values in place of those of {}{}",
-      stopped.rank.value(), graph::RanksText(stopped.doubtful_givers),
-      unknown.empty() ? "" : fmt::format(": recording {} first", graph::RanksText(unknown)));
-}
-
 Status Master::HandleMessage(const PeerMessage& message, Coordinator* coordinator) {
   WireReader in(message.bytes);
   const auto kind = in.Get<MessageKind>();
@@ -87,7 +78,9 @@ Status Master::HandleMessage(const PeerMessage& message, Coordinator* coordinato
     }
     case MessageKind::kStopped: {
       StoppedRank stopped = GetStopped(&in);
-      LogStop(stopped);
+      context_.logger.Info(
+          "rank {} stopped after it was given doubtful values in place of those of {}",
+          stopped.rank.value(), graph::RanksText(stopped.doubtful_givers));
       slice_.Add(std::move(stopped));
       return OkStatus();
     }
@@ -151,6 +144,9 @@ Status Master::Record(const std::vector<Rank>& ranks) {
       continue;
     }
     PRISM_ASSIGN_OR_RETURN(next, slice_.TakeLacking());
+    if (!next.empty() && !slice_.HasRun(next.front())) {
+      context_.logger.Info("recording {} first", graph::RanksText(next));
+    }
   }
   return OkStatus();
 }
@@ -159,7 +155,8 @@ Status Master::Record(const std::vector<Rank>& ranks) {
 Status Master::RehearseRanks(const std::vector<Rank>& ranks) {
   context_.logger.Info("{} wait for what the others of them send: running them together",
                        graph::RanksText(ranks));
-  PRISM_ASSIGN_OR_RETURN(const std::string values, Rehearse(context_, ranks, slice_.book()));
+  PRISM_ASSIGN_OR_RETURN(const std::string values,
+                         Rehearse(context_, ranks, slice_.book(), slice_.length()));
   slice_.AddRehearsed(ranks, values);
   return OkStatus();
 }

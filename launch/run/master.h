@@ -94,7 +94,6 @@ class Master {
 
   // Messages, own worker, interrupts; sleeps when there was nothing. `coordinator` may be null.
   Status Pump(Coordinator* coordinator);
-  void LogStop(const StoppedRank& stopped);
   Status HandleMessage(const PeerMessage& message, Coordinator* coordinator);
   void SendAnswers(const AnswerBatch& batch);
   void StopWorkers(const Status& status);

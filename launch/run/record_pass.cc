@@ -16,7 +16,6 @@ namespace prism::launch {
 namespace {
 
 // For the built-in workload, which is given its number of iterations.
-constexpr int kWarmupIterations = 1;
 constexpr int kRecordedIterations = 2;
 
 }  // namespace
@@ -79,7 +78,7 @@ Status RecordPass::StartNext() {
   request.rank = rank;
   request.mode = channel::Mode::kRecord;
   request.present = {rank};
-  request.iterations = kWarmupIterations + kRecordedIterations;
+  request.iterations = kBuiltInWarmup + kRecordedIterations;
   PRISM_ASSIGN_OR_RETURN(auto store, StartStore(context_, 1));
   request.meeting.store_port = store == nullptr ? 0 : store->port();
   if (values_ != nullptr) {
@@ -87,13 +86,7 @@ Status RecordPass::StartNext() {
     request.meeting.value_bytes[rank] = values_bytes_;
   }
   PRISM_ASSIGN_OR_RETURN(auto process, SandboxProcess::Start(MakeSandboxSpec(context_, request)));
-  slicer::RecorderOptions options;
-  options.rank = rank;
-  options.warmup_iterations = context_.job.user_program ? 0 : kWarmupIterations;
-  options.steps_per_iteration = length.steps;
-  options.least_iterations = length.iterations;
-  options.chosen = length.chosen;
-  options.world_size = static_cast<int32_t>(context_.job.parallel.world_size());
+  slicer::RecorderOptions options = MakeRecorderOptions(context_, rank, length);
   if (context_.job.user_program && rank == Rank(0)) {
     options.steady_iterations = context_.options.iterations;
   }

@@ -17,6 +17,19 @@ constexpr size_t kLargestHeld = 3;  // blocks shown when the device is full
 
 }  // namespace
 
+slicer::RecorderOptions MakeRecorderOptions(const RunContext& context,
+                                            Rank rank,
+                                            const RecordedLength& length) {
+  slicer::RecorderOptions options;
+  options.rank = rank;
+  options.warmup_iterations = context.job.user_program ? 0 : kBuiltInWarmup;
+  options.steps_per_iteration = length.steps;
+  options.least_iterations = length.iterations;
+  options.chosen = length.chosen;
+  options.world_size = static_cast<int32_t>(context.job.parallel.world_size());
+  return options;
+}
+
 RecordedProcess::RecordedProcess(std::unique_ptr<SandboxProcess> process,
                                  const slicer::RecorderOptions& options)
     : process_(std::move(process)),

@@ -13,12 +13,22 @@
 #include "graph/base/status.h"
 #include "graph/fragment.h"
 #include "launch/process/stop_watch.h"
+#include "launch/run/recorded_slice.h"
+#include "launch/run/run_context.h"
 #include "launch/sandbox/out_of_memory.h"
 #include "launch/sandbox/sandbox_process.h"
 #include "shim/channel/messages.h"
 #include "slicer/record/recorder.h"
 
 namespace prism::launch {
+
+// Iterations that the built-in program runs before those that are recorded.
+inline constexpr int kBuiltInWarmup = 1;
+
+// Of one rank, recorded for that long.
+slicer::RecorderOptions MakeRecorderOptions(const RunContext& context,
+                                            Rank rank,
+                                            const RecordedLength& length);
 
 class RecordedProcess {
  public:

@@ -59,10 +59,10 @@ class RecordedSlice {
   void Add(StoppedRank stopped);
 
   // It was added in a round that has ended.
-  [[nodiscard]] bool HasRun(Rank rank) const { return told_bytes_.contains(rank); }
+  [[nodiscard]] bool HasRun(Rank rank) const;
 
   // Ranks of the current round that were added.
-  [[nodiscard]] size_t ended_in_round() const { return given_.size(); }
+  [[nodiscard]] size_t ended_in_round() const { return ended_in_round_; }
 
   // All ranks of a round have been added: what they sent is in the book from now on.
   void EndRound();
@@ -83,8 +83,9 @@ class RecordedSlice {
   Result<std::vector<Rank>> TakeLacking();
 
   // Ranks that were given other values before those of their own root or sender, or of a nearer
-  // peer, were known. They no longer count as recorded, and are returned once: record them again
-  // with all that is known now.
+  // peer, were known; if there are none, those with doubtful givers that are no longer. They no
+  // longer count as recorded, and are returned once for either reason: record them again with all
+  // that is known now.
   std::vector<Rank> TakeToldTooEarly();
 
   // By rank, ascending after a round.
@@ -104,29 +105,37 @@ class RecordedSlice {
   [[nodiscard]] std::optional<int32_t> IterationOf(Rank rank) const;
 
  private:
+  // What is known of one rank.
+  struct Known {
+    std::optional<std::string> sent;     // in the round that runs
+    std::optional<StoppedRank> stopped;  // how it ended last, unless it was recorded
+    int stops = 0;                       // so far
+    size_t certain_bytes = 0;            // the most that it had sent when it stopped
+    std::vector<Rank> doubtful_givers;   // if it was recorded
+    bool guessed = false;                // was recorded with others' integers
+    bool rehearsed = false;
+    bool told_again = false;             // recorded again because of `guessed`
+    bool told_certain = false;           // recorded again because its givers are certain
+    std::optional<uint64_t> told_bytes;  // how much of the book it was given last
+    RecordedLength told_length;          // how long it was recorded last
+    std::optional<int32_t> iteration;    // that was recorded last
+  };
+
   [[nodiscard]] std::set<Rank> UnknownGivers() const;
   [[nodiscard]] std::vector<Rank> StoppedThatKnowMore() const;
   [[nodiscard]] bool WasToldTooEarly(const graph::Fragment& fragment) const;
+  [[nodiscard]] bool HasCertainGivers(Rank rank) const;
   [[nodiscard]] bool IsOfOtherLength(const graph::Fragment& fragment) const;
-  void Forget(Rank rank);
+  [[nodiscard]] std::map<Rank, std::vector<Rank>> Doubts() const;
   void DropFragments(const std::vector<Rank>& ascending);
 
   std::vector<graph::Fragment> fragments_;
-  std::map<Rank, std::string> given_;           // in the round that runs
-  std::set<Rank> guessed_;                      // recorded with others' integers
-  std::map<Rank, std::vector<Rank>> doubtful_;  // recorded ones, by their doubtful givers if any
-  std::map<Rank, StoppedRank> stopped_;
-  std::map<Rank, size_t> stopped_bytes_;  // that were in the book of ranks that stopped
-  std::map<Rank, int> stops_;
-  std::set<Rank> rehearsed_;
+  std::map<Rank, Known> known_;
+  size_t ended_in_round_ = 0;
   std::string book_;
-  std::map<Rank, uint64_t> told_bytes_;
-  std::set<Rank> told_again_;
-  std::map<Rank, int32_t> iterations_;
   int32_t steady_iterations_;
   RecordedLength length_;
-  RecordedLength round_length_;  // at the begin of the round that runs
-  std::map<Rank, RecordedLength> told_length_;
+  RecordedLength round_length_;  // at the beginning of the round that runs
 };
 
 }  // namespace prism::launch

@@ -14,7 +14,9 @@
 #include "launch/run/recorded_process.h"
 #include "launch/sandbox/record_turn.h"
 #include "launch/sandbox/shared_memory.h"
+#include "launch/sandbox/stack_text.h"
 #include "launch/sandbox/stall_watch.h"
+#include "shim/channel/value_book.h"
 
 namespace prism::launch {
 namespace {
@@ -23,12 +25,18 @@ namespace {
 // that it does not depend on who is faster whose values they are known to have lacked.
 constexpr double kSettledSeconds = 3;
 
+constexpr auto kMostRanks = static_cast<size_t>(channel::kMaxSandboxRanks);
+
 // One attempt: all of these ranks, at the same time.
 class Rehearsal {
  public:
-  Rehearsal(const RunContext& context, std::vector<Rank> ranks, std::string_view book)
+  Rehearsal(const RunContext& context,
+            std::vector<Rank> ranks,
+            std::string_view book,
+            const RecordedLength& length)
       : context_(context),
         ranks_(std::move(ranks)),
+        length_(length),
         exchange_("prism-exchange", kExchangeBytes),
         book_("prism-values", book),
         book_bytes_(book.size()),
@@ -83,6 +91,10 @@ class Rehearsal {
       const int32_t none = recorder.iterations() + 1;
       values += member.recorded.Values(fragment.ok() ? fragment->warmup_iterations : none);
     }
+    // What one of them took from outside may have reached any of them.
+    if (std::ranges::any_of(members_, HasDoubts)) {
+      channel::MarkUncertain(&values);
+    }
     return values;
   }
 
@@ -93,8 +105,14 @@ class Rehearsal {
     std::optional<Status> end = {};  // once it has exited
   };
 
-  static bool HasFailed(const Member& member) {
+  static bool HasDoubts(const Member& member) { return !member.recorded.doubtful_givers().empty(); }
+
+  static bool EndedBadly(const Member& member) {
     return member.end.has_value() && !member.end->ok();
+  }
+
+  static bool HasFailed(const Member& member) {
+    return EndedBadly(member) && !member.recorded.recorder().complete();
   }
 
   static bool HasSentAll(const Member& member) {
@@ -124,11 +142,8 @@ class Rehearsal {
       request.rank = rank;
       PRISM_ASSIGN_OR_RETURN(auto process,
                              SandboxProcess::Start(MakeSandboxSpec(context_, request)));
-      slicer::RecorderOptions options;
-      options.rank = rank;
-      options.warmup_iterations = 0;
-      options.world_size = static_cast<int32_t>(context_.job.parallel.world_size());
-      members_.push_back({RecordedProcess(std::move(process), options)});
+      members_.push_back(
+          {RecordedProcess(std::move(process), MakeRecorderOptions(context_, rank, length_))});
     }
     return OkStatus();
   }
@@ -147,6 +162,7 @@ class Rehearsal {
       PRISM_ASSIGN_OR_RETURN(const RecordTurn turn, Take(&member.recorded));
       if (turn.exited && !member.end.has_value()) {
         member.end = member.recorded.ExitStatus();
+        moved = true;
       }
       if (turn.moves > 0 && !had_sent_all) {
         member.moved_at = steps_;
@@ -163,7 +179,9 @@ class Rehearsal {
     return CheckStall();
   }
 
-  // Names the one that has been silent for the longest: others may wait for it.
+  // Nobody issues anything. Whose fault that is cannot be told, except of one that ended badly
+  // after it was complete: shows the one that has been silent for the longest, and where the others
+  // are.
   Status CheckStall() {
     Member* silent = nullptr;
     for (Member& member : members_) {
@@ -172,9 +190,29 @@ class Rehearsal {
         silent = &member;
       }
     }
-    return silent == nullptr ? OkStatus()
-                             : stall_watch_.Check(silent->recorded.process(),
-                                                  silent->recorded.recorder().iterations() - 1);
+    if (silent == nullptr || std::ranges::any_of(members_, HasFailed)) {
+      return OkStatus();
+    }
+    const Status stall = stall_watch_.Check(silent->recorded.process(),
+                                            silent->recorded.recorder().iterations() - 1);
+    if (stall.ok()) {
+      return stall;
+    }
+    const auto bad = std::ranges::find_if(members_, EndedBadly);
+    return bad != members_.end() ? *bad->end
+                                 : Status(stall.code(), stall.message() + PlacesBeside(*silent));
+  }
+
+  // A line for each of the others.
+  std::string PlacesBeside(const Member& silent) {
+    std::string text = "\nwhile those that it runs with are at";
+    for (Member& member : members_) {
+      if (&member != &silent && !member.end.has_value()) {
+        text += fmt::format("\n    rank {}: {}", member.recorded.rank().value(),
+                            fmt::join(InnermostFrames(member.recorded.process().Stacks(), 1), ""));
+      }
+    }
+    return text;
   }
 
   // Of a rank that is complete, others may still need messages: it runs on, unobserved.
@@ -197,6 +235,7 @@ class Rehearsal {
 
   const RunContext& context_;
   std::vector<Rank> ranks_;  // ascending
+  const RecordedLength& length_;
   SharedMemory exchange_;
   SharedMemory book_;
   uint64_t book_bytes_;
@@ -211,17 +250,18 @@ class Rehearsal {
 
 Result<std::string> Rehearse(const RunContext& context,
                              const std::vector<Rank>& ranks,
-                             std::string_view book) {
+                             std::string_view book,
+                             const RecordedLength& length) {
   std::set<Rank> together(ranks.begin(), ranks.end());
   while (true) {
-    Rehearsal rehearsal(context, {together.begin(), together.end()}, book);
+    Rehearsal rehearsal(context, {together.begin(), together.end()}, book, length);
     PRISM_RETURN_IF_ERROR(rehearsal.Run());
     const Status end = rehearsal.End();
     if (end.ok()) {
       return rehearsal.Values();
     }
     const std::set<Rank> lacking = rehearsal.Lacking();
-    if (lacking.empty()) {
+    if (lacking.empty() || together.size() + lacking.size() > kMostRanks) {
       return end;
     }
     context.logger.Info("they failed for want of what others send: running {} along with them",

@@ -10,16 +10,19 @@
 
 #include "graph/base/ids.h"
 #include "graph/base/status.h"
+#include "launch/run/recorded_slice.h"
 #include "launch/run/run_context.h"
 
 namespace prism::launch {
 
 // What the ranks sent, as a part of a value book: until each has repeated an iteration, or ended.
-// `book`: what ranks recorded before have sent. If one of their programs fails after one of them
-// was given values in place of a rank besides these, that one runs along too. Else kRunFailed as
-// that program; also if one hangs, or if they are more than can run together.
+// `book`: what ranks recorded before have sent; `length`: how long ranks are recorded. If one of
+// their programs fails after one of them was given values in place of a rank besides these, that
+// one runs along too. Else kRunFailed as that program; also if one hangs, or if they are more than
+// can run together.
 Result<std::string> Rehearse(const RunContext& context,
                              const std::vector<Rank>& ranks,
-                             std::string_view book);
+                             std::string_view book,
+                             const RecordedLength& length);
 
 }  // namespace prism::launch

@@ -1,5 +1,4 @@
 // prism graph validate: every fault of a graph, like a linter.
-#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -15,13 +14,6 @@
 namespace prism::launch {
 namespace {
 
-// Null if it runs without them.
-const graph::Warning* NeededBuffers(const graph::Graph& graph) {
-  const auto found =
-      std::ranges::find(graph.warnings, graph::kBufferedSendsCode, &graph::Warning::code);
-  return found == graph.warnings.end() ? nullptr : &*found;
-}
-
 std::string FaultsText(const std::string& path,
                        const graph::Graph& graph,
                        const graph::Validation& validation) {
@@ -30,8 +22,9 @@ std::string FaultsText(const std::string& path,
                                    FormatCounted(graph.OpsPerIteration(), "op"),
                                    FormatCounted(graph.ranks.size(), "rank"),
                                    FormatCounted(static_cast<int64_t>(graph.roles.size()), "role"));
-    if (const graph::Warning* warning = NeededBuffers(graph)) {
-      text += fmt::format("{}: {}: {}\n", path, warning->code, warning->example);
+    if (!validation.needed_buffer.empty()) {
+      text +=
+          fmt::format("{}: {}: {}\n", path, graph::kBufferedSendsCode, validation.needed_buffer);
     }
     return text;
   }
@@ -48,7 +41,7 @@ std::string FaultsJson(const graph::Graph& graph, const graph::Validation& valid
   JsonWriter json(&text);
   json.BeginObject();
   json.Field("valid", validation.ok());
-  json.Field(graph::kBufferedSendsCode, NeededBuffers(graph) != nullptr);
+  json.Field(graph::kBufferedSendsCode, !validation.needed_buffer.empty());
   json.Field("fault_count", validation.fault_count);
   json.Key("faults").BeginArray();
   for (const graph::Fault& fault : validation.faults) {
@@ -65,9 +58,9 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
   const std::string path = graph::GraphFileOf(arguments.operands().front());
   int64_t max_faults = 100;
   PRISM_RETURN_IF_ERROR(arguments.ReadInt("max-faults", 1, 1'000'000, &max_faults));
-  PRISM_ASSIGN_OR_RETURN(graph::Graph graph, graph::ReadGraph(path));
+  PRISM_ASSIGN_OR_RETURN(const graph::Graph graph, graph::ReadGraph(path));
   const graph::Validation validation =
-      graph::ValidateBuffered(&graph, static_cast<size_t>(max_faults));
+      graph::ValidateBuffered(graph, static_cast<size_t>(max_faults));
   VerbOutput output;
   output.text = arguments.format() == OutputFormat::kJson ? FaultsJson(graph, validation)
                                                           : FaultsText(path, graph, validation);

@@ -15,6 +15,18 @@ size_t Padded(size_t bytes) {
   return RoundUp(bytes, kAlignment);
 }
 
+template <typename Change>
+void ChangeHeads(std::string* values, const Change& change) {
+  size_t at = 0;
+  while (at + sizeof(ValueHead) <= values->size()) {
+    ValueHead head;
+    std::memcpy(&head, values->data() + at, sizeof(head));
+    change(head);
+    std::memcpy(values->data() + at, &head, sizeof(head));
+    at += sizeof(head) + Padded(head.payload_bytes);
+  }
+}
+
 bool Fits(const std::optional<std::span<const std::byte>>& value, const ValueHead& call) {
   return value.has_value() && (value->empty() || value->size() == call.payload_bytes);
 }
@@ -28,14 +40,11 @@ void AppendValue(const ValueHead& head, std::span<const std::byte> value, std::s
 }
 
 void CountIterationsFrom(int32_t steady_iteration, std::string* values) {
-  size_t at = 0;
-  while (at + sizeof(ValueHead) <= values->size()) {
-    ValueHead head;
-    std::memcpy(&head, values->data() + at, sizeof(head));
-    head.iteration -= steady_iteration;
-    std::memcpy(values->data() + at, &head, sizeof(head));
-    at += sizeof(head) + Padded(head.payload_bytes);
-  }
+  ChangeHeads(values, [&](ValueHead& head) { head.iteration -= steady_iteration; });
+}
+
+void MarkUncertain(std::string* values) {
+  ChangeHeads(values, [](ValueHead& head) { head.uncertain = 1; });
 }
 
 ValueBook::ExactKey ValueBook::ExactKeyOf(const ValueHead& head) {
@@ -72,6 +81,7 @@ ValueBook::ValueBook(std::span<const std::byte> bytes) {
 void ValueBook::Stream::Add(const ValueHead& head, std::span<const std::byte> value) {
   if (head.sequence <= latest) {
     has_steady = false;  // recorded again, perhaps for fewer iterations
+    period = 0;
     values.erase(values.lower_bound(head.sequence), values.end());
     uncertain_begin = std::numeric_limits<uint32_t>::max();
   }

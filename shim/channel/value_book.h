@@ -30,6 +30,8 @@ void AppendValue(const ValueHead& head, std::span<const std::byte> value, std::s
 // Subtracts the steady iteration's number everywhere, since the recorder knows it only at the end.
 void CountIterationsFrom(int32_t steady_iteration, std::string* values);
 
+void MarkUncertain(std::string* values);
+
 enum class ValueOrigin : uint8_t { kNone, kRecorded, kPeer };
 
 struct FoundValue {

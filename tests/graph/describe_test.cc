@@ -32,6 +32,8 @@ TEST(Describe, members_are_shortened_to_what_a_line_holds) {
   EXPECT_EQ(MembersText(std::vector<uint32_t>{3, 4, 5, 6}), "3-6");
   EXPECT_EQ(MembersText(std::vector<uint32_t>{0, 8}), "0, 8");
   EXPECT_EQ(MembersText(std::vector<uint32_t>{0, 8, 16, 24, 32}), "0, 8, 16, ... 32");
+  EXPECT_EQ(RanksText(std::vector{Rank(2), Rank(0), Rank(0)}), "ranks 0, 2");
+  EXPECT_EQ(RanksText(std::vector{Rank(7), Rank(7)}), "rank 7");
 }
 
 TEST(Describe, counts_have_no_unit) {

@@ -36,8 +36,8 @@ TEST_F(UserProgram, runs_a_pipeline_whose_stages_differ) {
   const Finished run =
       RunScript("uneven_pipeline.py", {"--target-gpus", "4", "--sandbox-ranks", "2"});
   ASSERT_EQ(run.code, 0) << run.output;
-  EXPECT_THAT(run.output,
-              AllOf(HasSubstr(": recording rank 1 first"), HasSubstr("ranks form pp 4")));
+  EXPECT_THAT(run.output, AllOf(HasSubstr("given doubtful values in place of those of rank 1\n"),
+                                HasSubstr("ranks form pp 4")));
   EXPECT_THAT(Log(2), HasSubstr("stage 2 from 192 to 256\n"));
   ExpectNothingLeft();
 }
@@ -67,7 +67,8 @@ TEST_F(UserProgram, runs_ranks_that_wait_for_each_other_with_those_that_they_nee
                   PRISM_RAW_PIPELINE, folder_ / "id", "4", "ask"});
   ASSERT_EQ(run.code, 0) << run.output;
   EXPECT_THAT(run.output,
-              AllOf(HasSubstr("for want of what others send: running rank 2 along with them\n"),
+              AllOf(HasSubstr("info: recording rank 8 first\n"),
+                    HasSubstr("for want of what others send: running rank 2 along with them\n"),
                     HasSubstr("warnings          none")));
   ExpectNothingLeft();
 }
@@ -78,6 +79,7 @@ TEST_F(UserProgram, that_hangs_among_ranks_that_wait_for_it_is_named) {
       RunCommand({PRISM_EMULATE, "--target-gpus", "4", "--stall-timeout", "3", "--out",
                   folder_ / "out", "--", PRISM_RAW_PIPELINE, folder_ / "id", "4", "hang"});
   EXPECT_THAT(run.output, HasSubstr("running them together"));
+  EXPECT_THAT(run.output, HasSubstr("while those that it runs with are at\n    rank 0: "));
   ExpectFailure(run, "the program of rank 3 has issued nothing for 3 s, in iteration 0");
 }
 

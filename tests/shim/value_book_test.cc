@@ -114,6 +114,28 @@ TEST(ValueBook, nothing_is_left_of_what_was_recorded_before) {
   EXPECT_EQ(TextOf(book.Find(Call(1, 0, 7, 2))), "b1");
 }
 
+// It then stopped before its steady iteration.
+TEST(ValueBook, nothing_repeats_that_was_not_recorded_last) {
+  std::string bytes;
+  for (int32_t call = 0; call < 4; ++call) {
+    Give(Call(1, 0, static_cast<uint32_t>(call), 0), call - 1, Numbered('a', call), &bytes);
+  }
+  Give(Call(1, 0, 0, 0), -2, "b0", &bytes);
+  Give(Call(1, 0, 1, 0), -1, "b1", &bytes);
+  const ValueBook book(BytesOf(bytes));
+  EXPECT_EQ(TextOf(book.Find(Call(1, 0, 1, 2))), "b1");
+  EXPECT_EQ(book.Find(Call(1, 0, 2, 2)).origin, ValueOrigin::kNone);
+}
+
+TEST(ValueBook, all_values_of_a_part_may_be_marked) {
+  std::string bytes;
+  Give(Call(1, 0, 0, 0), 0, "first", &bytes);
+  Give(Call(1, 0, 1, 0), 1, "second", &bytes);
+  MarkUncertain(&bytes);
+  EXPECT_TRUE(ValueBook(BytesOf(bytes)).Find(Call(1, 0, 0, 5)).uncertain);
+  EXPECT_EQ(TextOf(ValueBook(BytesOf(bytes)).Find(Call(1, 0, 1, 6))), "second");
+}
+
 // From there on its giver may have been misled, in what it repeats too; until it is recorded again.
 TEST(ValueBook, values_are_uncertain_from_the_first_one_on) {
   std::string bytes;

@@ -194,6 +194,57 @@ TEST(RecordedSlice, records_again_once_what_was_told_too_early) {
   EXPECT_THAT(slice.TakeToldTooEarly(), IsEmpty());
 }
 
+// 3 guessed what 2 sends, 4 was given what 3 then sent, and 5 what 4 did: as soon as a giver is
+// certain, the next one is recorded again, but 9, whose giver never is, not.
+TEST(RecordedSlice, records_again_whose_givers_are_certain_by_then) {
+  RecordedSlice slice(1);
+  slice.Add(Recorded(2));
+  slice.Add(Doubting(3, 2, "x"));
+  for (const uint32_t rank : {4U, 5U, 9U}) {
+    RecordedRank misled = Recorded(rank, "y");
+    misled.doubtful_givers = {Rank(rank - 1)};
+    slice.Add(misled);
+  }
+  EXPECT_THAT(Lacking(&slice), IsEmpty());
+  for (const uint32_t rank : {3U, 4U, 5U}) {
+    EXPECT_THAT(slice.TakeToldTooEarly(), ElementsAre(Rank(rank)));
+    slice.Add(Recorded(rank, "z"));
+    EXPECT_THAT(Lacking(&slice), IsEmpty());
+  }
+  EXPECT_THAT(slice.TakeToldTooEarly(), IsEmpty());
+}
+
+// What it sent while it was rehearsed goes further.
+TEST(RecordedSlice, keeps_what_a_rehearsed_rank_sent_if_it_stops) {
+  RecordedSlice slice(1);
+  for (int round = 0; round < 2; ++round) {
+    slice.Add(Stopped(0, 1));
+    slice.Add(Stopped(1, 0));
+    slice.EndRound();
+  }
+  slice.AddRehearsed({Rank(0), Rank(1)}, "all");
+  slice.Add(Stopped(0, 1, "less"));
+  slice.EndRound();
+  EXPECT_EQ(slice.book(), "all");
+}
+
+TEST(RecordedSlice, records_again_who_was_recorded_for_fewer_iterations_or_another_one) {
+  for (const bool varies : {false, true}) {
+    RecordedSlice slice(3);
+    slice.Add(Stopped(0, 1));
+    EXPECT_THAT(Lacking(&slice), ElementsAre(Rank(1)));
+    RecordedRank rank_1 = Recorded(1, "one");
+    rank_1.fragment.iterations = varies ? 20 : 2;
+    slice.Add(rank_1);
+    EXPECT_THAT(Lacking(&slice), ElementsAre(Rank(0)));
+    RecordedRank rank_0 = Recorded(0);
+    rank_0.fragment.iterations = 8;
+    rank_0.fragment.varies = varies;
+    slice.Add(rank_0);
+    EXPECT_THAT(Lacking(&slice), ElementsAre(Rank(1))) << varies;
+  }
+}
+
 // Rank 1 was recorded while rank 0 had only stopped, and took each step for an iteration.
 TEST(RecordedSlice, records_again_who_was_recorded_for_another_length_than_rank_0) {
   RecordedSlice slice(3);
