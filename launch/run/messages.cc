@@ -20,16 +20,15 @@ std::vector<Rank> GetRanks(WireReader* message) {
 std::string Encode(const RecordedRank& recorded) {
   WireWriter out;
   out.Put(MessageKind::kRecorded).PutText(graph::SerializeFragment(recorded.fragment));
-  PutRanks(recorded.guessed_from, &out);
   PutRanks(recorded.doubtful_givers, &out);
-  return out.PutText(recorded.values).Take();
+  return out.Put(recorded.guessed).PutText(recorded.values).Take();
 }
 
 Result<RecordedRank> GetRecorded(WireReader* message) {
   RecordedRank read;
   PRISM_ASSIGN_OR_RETURN(read.fragment, graph::ParseFragment(message->GetText()));
-  read.guessed_from = GetRanks(message);
   read.doubtful_givers = GetRanks(message);
+  read.guessed = message->Get<bool>();
   read.values = message->GetText();
   return read;
 }

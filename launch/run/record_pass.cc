@@ -155,7 +155,7 @@ Status RecordPass::FinishSlot(Slot& slot) {
   if (fragment.ok()) {
     slot.recorded.AddRealTimes(&*fragment);
     std::string values = slot.recorded.Values(fragment->warmup_iterations);
-    recorded = RecordedRank{*std::move(fragment), std::move(values), slot.recorded.guessed_from(),
+    recorded = RecordedRank{*std::move(fragment), std::move(values), slot.recorded.guessed(),
                             slot.recorded.doubtful_givers()};
   }
   if (slot.recorded.recorder().has_looked_less()) {

@@ -66,12 +66,9 @@ void RecordedProcess::SeeMeeting(const channel::Record& record,
     channel::AppendValue(head, payload, &values_);
   }
   if (record.kind == RecordKind::kGuess) {
-    const Rank giver(static_cast<uint32_t>(record.guess.giver));
     certain_bytes_ = doubtful_givers_.empty() ? values_.size() : certain_bytes_;
-    doubtful_givers_.push_back(giver);
-    if (record.guess.uncertain == 0) {
-      guessed_from_.push_back(giver);
-    }
+    doubtful_givers_.emplace_back(static_cast<uint32_t>(record.guess.giver));
+    guessed_ = guessed_ || record.guess.uncertain == 0;
   }
 }
 

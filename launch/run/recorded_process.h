@@ -46,12 +46,12 @@ class RecordedProcess {
   // if that was full.
   [[nodiscard]] Status ExitStatus() const;
 
-  // Absent ranks in whose place it was given others' integers.
-  [[nodiscard]] const std::vector<Rank>& guessed_from() const { return guessed_from_; }
-
-  // Those, and absent ranks whose own integers it was given, which may yet be others: these ranks
-  // were given others' integers themselves.
+  // Absent ranks in whose place it was given others' integers; and those whose own it was given,
+  // which may yet be others: these ranks were given others' integers themselves.
   [[nodiscard]] const std::vector<Rank>& doubtful_givers() const { return doubtful_givers_; }
+
+  // There are some of the former kind.
+  [[nodiscard]] bool guessed() const { return guessed_; }
 
   // What it sent, as a part of a value book that counts iterations from that one.
   [[nodiscard]] std::string Values(int32_t steady_iteration) const;
@@ -82,7 +82,7 @@ class RecordedProcess {
   std::string torch_version_;
   std::string values_;
   size_t certain_bytes_ = 0;  // of values_, if it has doubtful givers
-  std::vector<Rank> guessed_from_;
+  bool guessed_ = false;
   std::vector<Rank> doubtful_givers_;
 };
 

@@ -47,7 +47,7 @@ void RecordedSlice::Add(RecordedRank recorded) {
   ++ended_in_round_;
   known.sent = std::move(recorded.values);
   known.stopped.reset();
-  known.guessed = !recorded.guessed_from.empty();
+  known.guessed = recorded.guessed;
   known.doubtful_givers = std::move(recorded.doubtful_givers);
   known.iteration = fragment.warmup_iterations;
   if (fragment.rank == Rank(0)) {
@@ -67,7 +67,7 @@ void RecordedSlice::Add(StoppedRank stopped) {
   }
   known.certain_bytes = std::max(known.certain_bytes, stopped.values.size());
   known.sent = stopped.values;
-  known.doubtful_givers = stopped.doubtful_givers;
+  known.doubtful_givers = std::move(stopped.doubtful_givers);
   known.stopped = std::move(stopped);
 }
 

@@ -35,9 +35,9 @@ struct RecordedLength {
 
 struct RecordedRank {
   graph::Fragment fragment;
-  std::string values;                 // that it sent to absent ranks: a part of a value book
-  std::vector<Rank> guessed_from;     // absent ranks in whose place it was given others' integers
-  std::vector<Rank> doubtful_givers;  // RecordedProcess's
+  std::string values;    // that it sent to absent ranks: a part of a value book
+  bool guessed = false;  // RecordedProcess's, as the next
+  std::vector<Rank> doubtful_givers;
 };
 
 // A rank whose program failed with values that may not be what it would have been given.
@@ -111,7 +111,7 @@ class RecordedSlice {
     std::optional<StoppedRank> stopped;  // how it ended last, unless it was recorded
     int stops = 0;                       // so far
     size_t certain_bytes = 0;            // the most that it had sent when it stopped
-    std::vector<Rank> doubtful_givers;   // if it was recorded
+    std::vector<Rank> doubtful_givers;   // when it ran last
     bool guessed = false;                // was recorded with others' integers
     bool rehearsed = false;
     bool told_again = false;             // recorded again because of `guessed`

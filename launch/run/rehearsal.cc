@@ -120,11 +120,10 @@ class Rehearsal {
   }
 
   Status Start() {
-    if (ranks_.size() > static_cast<size_t>(channel::kMaxSandboxRanks)) {
+    if (ranks_.size() > kMostRanks) {
       return RunFailed(
-          fmt::format("{} ranks wait for what the others of them send; at most {} can "
-                      "run together",
-                      ranks_.size(), channel::kMaxSandboxRanks));
+          fmt::format("{} ranks wait for what the others of them send; at most {} can run together",
+                      ranks_.size(), kMostRanks));
     }
     if (!exchange_.valid() || !book_.valid()) {
       return EnvironmentLacks("cannot create shared memory for ranks that run together");
@@ -183,15 +182,14 @@ class Rehearsal {
   // after it was complete: shows the one that has been silent for the longest, and where the others
   // are.
   Status CheckStall() {
+    if (IsOver() || std::ranges::any_of(members_, HasFailed)) {
+      return OkStatus();
+    }
     Member* silent = nullptr;
     for (Member& member : members_) {
-      const bool runs = !HasSentAll(member) && !HasFailed(member);
-      if (runs && (silent == nullptr || member.moved_at < silent->moved_at)) {
+      if (!HasSentAll(member) && (silent == nullptr || member.moved_at < silent->moved_at)) {
         silent = &member;
       }
-    }
-    if (silent == nullptr || std::ranges::any_of(members_, HasFailed)) {
-      return OkStatus();
     }
     const Status stall = stall_watch_.Check(silent->recorded.process(),
                                             silent->recorded.recorder().iterations() - 1);

@@ -8,7 +8,8 @@
 // Look-up: the value of exactly that giver and call, else of the same call in a communicator
 // elsewhere in the job, one with the same place if there is one, else of the same shape (from the
 // giver with the nearest rank number, which in most layouts is in the same pipeline stage). Calls
-// past the end of a recording repeat its steady iteration.
+// past the end of a recording repeat its steady iteration. From the first uncertain value of a
+// giver in a communicator on, all of that recording are.
 #pragma once
 
 #include <cstddef>
@@ -30,6 +31,7 @@ void AppendValue(const ValueHead& head, std::span<const std::byte> value, std::s
 // Subtracts the steady iteration's number everywhere, since the recorder knows it only at the end.
 void CountIterationsFrom(int32_t steady_iteration, std::string* values);
 
+// All of them.
 void MarkUncertain(std::string* values);
 
 enum class ValueOrigin : uint8_t { kNone, kRecorded, kPeer };

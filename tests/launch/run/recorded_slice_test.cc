@@ -21,8 +21,8 @@ RecordedRank Recorded(uint32_t rank, const std::string& values = "") {
 
 RecordedRank Doubting(uint32_t rank, uint32_t giver, const std::string& values = "") {
   RecordedRank recorded = Recorded(rank, values);
-  recorded.guessed_from = {Rank(giver)};
-  recorded.doubtful_givers = recorded.guessed_from;
+  recorded.guessed = true;
+  recorded.doubtful_givers = {Rank(giver)};
   return recorded;
 }
 
@@ -31,6 +31,17 @@ StoppedRank Stopped(uint32_t rank, uint32_t giver, const std::string& values = "
           .end = RunFailed("rank " + std::to_string(rank)),
           .doubtful_givers = {Rank(giver)},
           .values = values};
+}
+
+// Ranks 0 and 1 have stopped twice, each for want of what the other one sends.
+RecordedSlice AfterStopsInACircle() {
+  RecordedSlice slice(1);
+  for (int round = 0; round < 2; ++round) {
+    slice.Add(Stopped(0, 1));
+    slice.Add(Stopped(1, 0));
+    slice.EndRound();
+  }
+  return slice;
 }
 
 std::vector<Rank> Lacking(RecordedSlice* slice) {
@@ -153,12 +164,7 @@ TEST(RecordedSlice, rehearses_who_stops_after_doubtful_values_and_can_be_told_no
 }
 
 TEST(RecordedSlice, gives_up_on_ranks_that_stop_after_their_rehearsal) {
-  RecordedSlice slice(1);
-  for (int round = 0; round < 2; ++round) {
-    slice.Add(Stopped(0, 1));
-    slice.Add(Stopped(1, 0));
-    slice.EndRound();
-  }
+  RecordedSlice slice = AfterStopsInACircle();
   EXPECT_THAT(slice.Entangled(), ElementsAre(Rank(0), Rank(1)));
   slice.AddRehearsed({Rank(0), Rank(1)}, "");
   slice.Add(Stopped(0, 1));
@@ -216,12 +222,7 @@ TEST(RecordedSlice, records_again_whose_givers_are_certain_by_then) {
 
 // What it sent while it was rehearsed goes further.
 TEST(RecordedSlice, keeps_what_a_rehearsed_rank_sent_if_it_stops) {
-  RecordedSlice slice(1);
-  for (int round = 0; round < 2; ++round) {
-    slice.Add(Stopped(0, 1));
-    slice.Add(Stopped(1, 0));
-    slice.EndRound();
-  }
+  RecordedSlice slice = AfterStopsInACircle();
   slice.AddRehearsed({Rank(0), Rank(1)}, "all");
   slice.Add(Stopped(0, 1, "less"));
   slice.EndRound();
