@@ -13,12 +13,17 @@
 namespace prism::graph {
 namespace {
 
-constexpr FileFormat kFormat = {
+constexpr FileFormat kFragmentFormat = {
     .magic = std::string_view("PRISMFR\n", 8), .version = 1, .name = "fragment"};
 
-enum Chunk : uint32_t { kHead = 1, kStrings = 2, kSignatures = 3, kOps = 4 };
+enum FragmentChunk : uint32_t {
+  kFragmentHead = 1,
+  kFragmentStrings = 2,
+  kFragmentSignatures = 3,
+  kFragmentOps = 4
+};
 
-const char* ChunkName(uint32_t kind) {
+const char* FragmentChunkName(uint32_t kind) {
   constexpr std::array<const char*, 5> kNames = {"unknown", "head", "strings", "signatures", "ops"};
   return kind < kNames.size() ? kNames.at(kind) : kNames[0];
 }
@@ -107,18 +112,18 @@ struct ContentHashes {
 Status ReadChunks(ChunkReader* reader, Fragment* fragment) {
   TableSizes sizes;
   uint32_t op_count = 0;
-  PRISM_ASSIGN_OR_RETURN(std::string payload, reader->Next(kHead));
+  PRISM_ASSIGN_OR_RETURN(std::string payload, reader->Next(kFragmentHead));
   Status status = DecodeFragmentHead(payload, &sizes, fragment, &op_count);
   while (status.ok() && fragment->strings.size() < sizes.strings) {
-    PRISM_ASSIGN_OR_RETURN(payload, reader->Next(kStrings));
+    PRISM_ASSIGN_OR_RETURN(payload, reader->Next(kFragmentStrings));
     status = DecodeStrings(payload, &fragment->strings);
   }
   while (status.ok() && fragment->signatures.size() < sizes.signatures) {
-    PRISM_ASSIGN_OR_RETURN(payload, reader->Next(kSignatures));
+    PRISM_ASSIGN_OR_RETURN(payload, reader->Next(kFragmentSignatures));
     status = DecodeSignatures(payload, sizes, &fragment->signatures);
   }
   while (status.ok() && fragment->program.size() < op_count) {
-    PRISM_ASSIGN_OR_RETURN(payload, reader->Next(kOps));
+    PRISM_ASSIGN_OR_RETURN(payload, reader->Next(kFragmentOps));
     status = DecodeOps(payload, sizes, &fragment->program);
   }
   if (status.ok() &&
@@ -163,7 +168,7 @@ uint64_t StructuralHash(const Fragment& fragment) {
 
 std::string SerializeFragment(const Fragment& fragment) {
   std::string encoded;
-  ChunkWriter writer(kFormat, [&encoded](std::string_view bytes) {
+  ChunkWriter writer(kFragmentFormat, [&encoded](std::string_view bytes) {
     encoded.append(bytes);
     return OkStatus();
   });
@@ -171,20 +176,20 @@ std::string SerializeFragment(const Fragment& fragment) {
     const Status status = writer.Write(kind, payload);
     PRISM_CHECK_MSG(status.ok(), status.message());
   };
-  write(kHead, EncodeFragmentHead(fragment));
+  write(kFragmentHead, EncodeFragmentHead(fragment));
   for (size_t begin = 0; begin < fragment.strings.size();) {
     const Run run = EncodeStrings(fragment.strings, begin);
-    write(kStrings, run.payload);
+    write(kFragmentStrings, run.payload);
     begin = run.end;
   }
   for (size_t begin = 0; begin < fragment.signatures.size();) {
     const Run run = EncodeSignatures(fragment.signatures, begin);
-    write(kSignatures, run.payload);
+    write(kFragmentSignatures, run.payload);
     begin = run.end;
   }
   for (size_t begin = 0; begin < fragment.program.size();) {
     const Run run = EncodeOps(fragment.program, begin);
-    write(kOps, run.payload);
+    write(kFragmentOps, run.payload);
     begin = run.end;
   }
   const Status status = writer.Finish();
@@ -194,7 +199,7 @@ std::string SerializeFragment(const Fragment& fragment) {
 
 Result<Fragment> ParseFragment(std::string_view bytes) {
   PRISM_ASSIGN_OR_RETURN(ChunkReader reader,
-                         ChunkReader::Open(bytes, kFormat, "fragment", ChunkName));
+                         ChunkReader::Open(bytes, kFragmentFormat, "fragment", FragmentChunkName));
   Fragment fragment;
   PRISM_RETURN_IF_ERROR(ReadChunks(&reader, &fragment));
   return fragment;

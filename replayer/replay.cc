@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "replayer/engine.h"
+#include "replayer/engine/engine.h"
 #include "replayer/network/flow_replay.h"
 
 namespace prism::replayer {

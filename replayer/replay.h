@@ -3,7 +3,7 @@
 //   Result<ReplayResult> result = Replay(graph, options);
 //
 // Costs that depend on neither rank nor time (of a kernel, of a collective) come from
-// replayer/cost; what waits for what is in replayer/engine.h.
+// replayer/cost; what waits for what is in replayer/engine/engine.h.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@
 #include "graph/base/time.h"
 #include "graph/graph.h"
 #include "replayer/cost/nccl_tuner.h"
-#include "replayer/interference.h"
+#include "replayer/perturb/interference.h"
 
 namespace prism::replayer {
 
-// One --perturb option, parsed (launch/options/perturbation.h).
+// One --perturb option, parsed (launch/inputs/perturbation.h).
 enum class PerturbationKind : uint8_t {
   kStraggler,
   kLink,
@@ -48,9 +48,9 @@ struct Perturbation {
   int32_t node_b = -1;
   int32_t iteration = -1;   // kKill: the rank stops at the start of this iteration, from 0
   DurationNs delay_ns = 0;  // kLate: host time before the first op
-  // kPeriodic: every period_ns the device is stopped for duration_ns (replayer/interference.h); or
-  // the host is, before each iteration whose number is a multiple of period_iterations, except the
-  // first.
+  // kPeriodic: every period_ns the device is stopped for duration_ns
+  // (replayer/perturb/interference.h); or the host is, before each iteration whose number is a
+  // multiple of period_iterations, except the first.
   DurationNs period_ns = 0;
   int32_t period_iterations = 0;
   DurationNs duration_ns = 0;
@@ -68,7 +68,7 @@ struct ForcedAlgorithm {
 // with all others (replayer/network/). Under kFlow every rank is evaluated separately.
 enum class NetworkModel : uint8_t { kAnalytic, kFlow };
 
-struct TransferTimes;  // replayer/rendezvous.h
+struct TransferTimes;  // replayer/engine/rendezvous.h
 
 struct ReplayOptions {
   NetworkModel network = NetworkModel::kAnalytic;

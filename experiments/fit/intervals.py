@@ -5,7 +5,7 @@
 
 Reads the errors.csv of every page. An interval runs from predicted / (1 + hypot(below, f a)) to
 stalled (1 + hypot(above, f a)), where a is what the row's assumptions may be off by
-(launch/prediction/assumptions.h) and stalled is predicted unless transfers may stall
+(launch/plan/assumptions.h) and stalled is predicted unless transfers may stall
 (replayer/cost/congestion.h). The rule: of all pairs (below, above) the one with the least mean width
 that holds SHARE of those rows of a class that assume little (a <= LITTLE), or of all where they are
 few; then the least f that holds SHARE of all rows of the class. A class is a cluster (networks/)

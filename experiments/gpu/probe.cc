@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "shim/device/hold_device.h"
+#include "shim/gpu/hold_device.h"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // The cluster as numbers, each with its source: what the virtual device imitates and what the cost
-// models read. Plain structs; launch/options/presets.h reads them from TOML.
+// models read. Plain structs; launch/inputs/presets.h reads them from TOML.
 #pragma once
 
 #include <array>
@@ -25,7 +25,7 @@ struct Parameter {
 
 // All parameters of a cluster preset, ordered by key. Cost models read by key through Value(); a
 // missing key is a damaged preset and is refused when the preset is read
-// (launch/options/presets.h), so Value() checks.
+// (launch/inputs/presets.h), so Value() checks.
 class ParameterTable {
  public:
   ParameterTable() = default;

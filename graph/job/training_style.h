@@ -1,5 +1,5 @@
 // How a framework runs a job: everything about an iteration that JobSpec leaves open. The defaults
-// are those of the built-in workload (launch/workload/), so TrainingStyle{} describes what
+// are those of the built-in workload (launch/trainer/), so TrainingStyle{} describes what
 // prism-emulate records.
 #pragma once
 
@@ -82,7 +82,7 @@ enum class MemoryPattern : uint8_t {
 
 struct TrainingStyle {
   std::string framework = "prism-workload";  // for display only; nothing depends on it
-  bool built_in = true;  // the workload of launch/workload/, with its own kernels throughout
+  bool built_in = true;  // the workload of launch/trainer/, with its own kernels throughout
 
   // Kernels of a layer.
   AttentionKind attention = AttentionKind::kFlash;

@@ -11,10 +11,10 @@
 #include "graph/rank_classes.h"
 #include "graph/validate/validate.h"
 #include "launch/bench/bench.h"
-#include "launch/options/perturbation.h"
-#include "launch/options/presets.h"
+#include "launch/inputs/perturbation.h"
+#include "launch/inputs/presets.h"
 #include "launch/process/stop_watch.h"
-#include "replayer/engine.h"
+#include "replayer/engine/engine.h"
 #include "slicer/workloads/workloads.h"
 
 // jemalloc's, where the program is linked to it.

@@ -7,7 +7,7 @@
 #include "graph/base/rng.h"
 #include "graph/validate/valid_graph.h"
 #include "launch/bench/bench.h"
-#include "launch/options/presets.h"
+#include "launch/inputs/presets.h"
 #include "launch/process/stop_watch.h"
 #include "replayer/network/flow_queue.h"
 #include "replayer/network/routing.h"

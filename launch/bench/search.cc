@@ -1,15 +1,15 @@
 // BenchSearch (launch/bench/bench.h): how fast plans are evaluated, from an empty cache, in the
 // order of a search, through the library, and as a complete search. Rates are per second of CPU
 // time, and plans are drawn with a fixed seed, so that two builds are compared on the same work.
-#include "launch/search/search.h"
+#include "launch/plan/search.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "graph/base/rng.h"
 #include "launch/bench/bench.h"
-#include "launch/library/plan_library.h"
-#include "launch/options/presets.h"
+#include "launch/inputs/presets.h"
+#include "launch/plan/plan_library.h"
 #include "launch/process/mpi_session.h"
 #include "launch/process/stop_watch.h"
 

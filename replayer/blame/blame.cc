@@ -10,7 +10,7 @@
 
 #include "graph/describe.h"
 #include "replayer/blame/busy_time.h"
-#include "replayer/placement.h"
+#include "replayer/perturb/placement.h"
 
 namespace prism::replayer {
 namespace {

@@ -6,7 +6,7 @@
 #include "graph/base/ids.h"
 #include "graph/base/status.h"
 #include "graph/graph.h"
-#include "replayer/breakdown.h"
+#include "replayer/engine/breakdown.h"
 #include "replayer/replay.h"
 
 namespace prism::replayer {

@@ -8,7 +8,7 @@
 #include "replayer/blame/role_index.h"
 #include "replayer/blame/traces.h"
 #include "replayer/cost/collective_cost.h"
-#include "replayer/engine.h"
+#include "replayer/engine/engine.h"
 
 namespace prism::replayer {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "replayer/role_plan.h"
+#include "replayer/engine/role_plan.h"
 
 namespace prism::replayer {
 

@@ -9,7 +9,7 @@
 
 #include "graph/base/units.h"
 #include "replayer/cost/compute_cost.h"
-#include "replayer/role_plan.h"
+#include "replayer/engine/role_plan.h"
 
 namespace prism::replayer {
 namespace {

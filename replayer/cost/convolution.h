@@ -18,7 +18,8 @@ struct Convolution {
 };
 
 // For an op "cudnn::convolution...", whose inputs are input, weight and output or their gradients
-// (shim/cuda/dnn_operation.h); null for other ops and for shapes that do not fit together.
+// (shim/virtual_device/dnn_operation.h); null for other ops and for shapes that do not fit
+// together.
 std::optional<Convolution> FindConvolution(const KernelView& view);
 
 }  // namespace prism::replayer

@@ -157,7 +157,7 @@ constexpr auto kMayBeZero = std::to_array<std::string_view>({
 });
 
 // NCCL 2.0 to 2.99, written as the key says: 2.21 would be no release.
-constexpr Range kReleases = {"1", 200, 299};
+constexpr Range kLibraryReleases = {"1", 200, 299};
 
 // Nothing achieves more than its nominal rate.
 constexpr Range kShares = {"ratio", 1e-6, 1};
@@ -167,7 +167,7 @@ constexpr Range kSlowdowns = {"ratio", 1, 1e3};
 
 Range RangeOf(const ParameterKey& known) {
   if (known.key == "nccl.release") {
-    return kReleases;
+    return kLibraryReleases;
   }
   if (known.key.ends_with("_slowdown")) {
     return kSlowdowns;

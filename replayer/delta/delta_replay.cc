@@ -7,7 +7,7 @@
 #include "graph/rank_slots.h"
 #include "replayer/cost/compute_cost.h"
 #include "replayer/cost/parameters.h"
-#include "replayer/jitter.h"
+#include "replayer/perturb/jitter.h"
 
 namespace prism::replayer {
 namespace {

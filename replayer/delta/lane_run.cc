@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "replayer/jitter.h"
+#include "replayer/perturb/jitter.h"
 
 namespace prism::replayer {
 

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "replayer/breakdown.h"
-#include "replayer/class_costs.h"
 #include "replayer/delta/schedule.h"
+#include "replayer/engine/breakdown.h"
+#include "replayer/engine/class_costs.h"
 
 namespace prism::replayer {
 

@@ -5,9 +5,9 @@
 #include <memory>
 #include <utility>
 
-#include "replayer/rank_timeline.h"
-#include "replayer/rendezvous.h"
-#include "replayer/work_queue.h"
+#include "replayer/engine/rank_timeline.h"
+#include "replayer/engine/rendezvous.h"
+#include "replayer/engine/work_queue.h"
 
 namespace prism::replayer {
 namespace {

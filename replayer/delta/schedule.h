@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "replayer/action.h"
 #include "replayer/cost/collective_cost.h"
-#include "replayer/partition.h"
+#include "replayer/engine/action.h"
+#include "replayer/engine/partition.h"
 #include "replayer/replay.h"
 
 namespace prism::replayer {

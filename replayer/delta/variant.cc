@@ -8,7 +8,7 @@
 #include <tuple>
 #include <utility>
 
-#include "replayer/engine.h"
+#include "replayer/engine/engine.h"
 
 namespace prism::replayer {
 namespace {

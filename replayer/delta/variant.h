@@ -9,8 +9,8 @@
 #include "replayer/cost/compute_cost.h"
 #include "replayer/delta/baseline.h"
 #include "replayer/delta/edit.h"
-#include "replayer/placement.h"
-#include "replayer/rank_effects.h"
+#include "replayer/perturb/placement.h"
+#include "replayer/perturb/rank_effects.h"
 
 namespace prism::replayer {
 

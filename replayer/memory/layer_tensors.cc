@@ -198,7 +198,7 @@ std::vector<LayerTensor> AttentionInputs(const Sizes& sizes, bool normed_queries
             {"values", sizes.Heads(sizes.kv_heads, size)}},
            0, kCore, &inputs);
     // The values are a view of the projection's output, which rotation copies the others out of
-    // (launch/workload/attention.cc).
+    // (launch/trainer/attention.cc).
     if (sizes.style.built_in && model.block == BlockKind::kLlama) {
       Append({{"queries before rotation", sizes.Heads(model.heads, size)},
               {"keys before rotation", sizes.Heads(sizes.kv_heads, size)}},

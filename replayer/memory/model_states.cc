@@ -215,7 +215,7 @@ int64_t ElementsOf(const std::vector<StageParameters>& chunks, bool expert) {
   return elements;
 }
 
-// ZeRO 2 of the built-in workload (launch/workload/grad_buffer.h).
+// ZeRO 2 of the built-in workload (launch/trainer/grad_buffer.h).
 bool ScattersGradients(const JobSpec& job, const TrainingStyle& style) {
   return style.built_in && job.zero_stage == 2;
 }

@@ -69,7 +69,7 @@ struct StateTensor {
 
 // The optimizer's tensors in the order in which it makes them: the step count, master copies and
 // two moments of the rank's pieces, those with weight decay first, and the weight of each piece in
-// the gradient norm (launch/workload/optimizer.cc).
+// the gradient norm (launch/trainer/optimizer.cc).
 class OptimizerTensors {
  public:
   // Of a piece with or without weight decay. `moment_bytes`: of one moment.
@@ -96,7 +96,7 @@ std::vector<std::vector<int64_t>> StepOfStage(const graph::JobSpec& job,
                                               int32_t stage);
 
 // Whole gradients during a backward pass if a rank keeps shards of them (ZeRO 2 of the built-in
-// workload): of the bucket being filled and of the one in flight (launch/workload/grad_scatter.h),
+// workload): of the bucket being filled and of the one in flight (launch/trainer/grad_scatter.h),
 // bytes each. Empty otherwise.
 std::vector<int64_t> WholeGradientsOfStage(const graph::JobSpec& job,
                                            const graph::TrainingStyle& style,

@@ -20,7 +20,7 @@ constexpr int64_t kBucketBytes = int64_t{25} << 20;  // of DistributedDataParall
 constexpr int64_t kSteadyMicrobatches = 4;
 
 // AdamW keeps a master copy and two moments, all float32.
-constexpr int64_t kFloatBytes = 4;
+constexpr int64_t kFp32Bytes = 4;
 
 // When the host runs ahead of its device, and leaves collectives pending.
 enum class HostLead : uint8_t {
@@ -154,8 +154,8 @@ class NanotronRank {
       }
       account_.Allocate(bucket, MemoryUse::kGradients);
     }
-    account_.Allocate(all_elements_ * kFloatBytes, MemoryUse::kGradients);
-    account_.Allocate(OwnOf(all_elements_) * kFloatBytes, MemoryUse::kOptimizer);
+    account_.Allocate(all_elements_ * kFp32Bytes, MemoryUse::kGradients);
+    account_.Allocate(OwnOf(all_elements_) * kFp32Bytes, MemoryUse::kOptimizer);
     for (int64_t workspace = 0; workspace < graph::kBlasWorkspaces; ++workspace) {
       account_.Allocate(workspace_bytes, MemoryUse::kTemporaries);
     }
@@ -209,9 +209,9 @@ class NanotronRank {
   void AllocateMoments() {
     for (const int64_t elements : elements_) {
       for (int moment = 0; moment < 2; ++moment) {
-        account_.Allocate(OwnOf(elements) * kFloatBytes, MemoryUse::kOptimizer);
+        account_.Allocate(OwnOf(elements) * kFp32Bytes, MemoryUse::kOptimizer);
       }
-      account_.Allocate(kFloatBytes, MemoryUse::kOptimizer);  // the step count
+      account_.Allocate(kFp32Bytes, MemoryUse::kOptimizer);  // the step count
     }
   }
 

@@ -3,7 +3,7 @@
 namespace prism::replayer {
 namespace {
 
-constexpr int64_t kFloatBytes = 4;
+constexpr int64_t kFp32StateBytes = 4;
 constexpr int64_t kTokenIdBytes = 8;
 
 }  // namespace
@@ -24,7 +24,7 @@ NanotronPasses::NanotronPasses(const graph::JobSpec& job, const Part& part, Memo
             .queries = tokens * model.heads * head * element / tp,
             .keys = tokens * model.kv_heads * head * element / tp,
             .ffn = tokens * model.ffn * element / tp,
-            .softmax = tokens * model.heads * kFloatBytes / tp,
+            .softmax = tokens * model.heads * kFp32StateBytes / tp,
             .logits = tokens * model.vocab * element / tp,
             .token_ids = tokens * kTokenIdBytes};
   const int64_t column = model.hidden * element / tp;

@@ -5,7 +5,7 @@
 // Follows fully_shard of PyTorch 2.11 (torch/distributed/fsdp/_fully_shard) as torchtitan applies
 // it, and the built-in workload, which prefetches in both passes, frees a gathered buffer once it
 // is copied, and holds the float32 gradients of a unit from the start of its backward pass
-// (launch/workload/sharded_parameters.h). Each layer is its own group, and so are embedding and
+// (launch/trainer/sharded_parameters.h). Each layer is its own group, and so are embedding and
 // head since torchtitan's pull request 1094 of July 2025; before that they belong to the root,
 // which stays gathered until its gradients are complete. What is gathered arrives in one flat
 // buffer of a separate stream, which nothing else can use, and is copied out of it.

@@ -1,4 +1,4 @@
-// ZeRO 3 of the built-in workload (launch/workload/sharded_parameters.h): what a rank keeps of a
+// ZeRO 3 of the built-in workload (launch/trainer/sharded_parameters.h): what a rank keeps of a
 // stage's parameters, gradients and optimizer states, and what it gathers.
 #pragma once
 

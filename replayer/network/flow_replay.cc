@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "graph/validate/limits.h"
-#include "replayer/engine.h"
+#include "replayer/engine/engine.h"
 #include "replayer/network/flow_network.h"
 #include "replayer/network/job_transfers.h"
 

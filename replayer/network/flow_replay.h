@@ -1,10 +1,10 @@
 // Replays jobs whose transfers between nodes share one network.
 //
 // The engines evaluate what they can and hand out the transfers that they reached
-// (replayer/engine.h); the network (replayer/network/flow_network.h) runs to the next end, which is
-// reported to its engine; and so on. An end is never reported before every transfer that could
-// start earlier is on the network, so the order is that of virtual time and the result depends on
-// nothing else.
+// (replayer/engine/engine.h); the network (replayer/network/flow_network.h) runs to the next end,
+// which is reported to its engine; and so on. An end is never reported before every transfer that
+// could start earlier is on the network, so the order is that of virtual time and the result
+// depends on nothing else.
 #pragma once
 
 #include <cstdint>

@@ -9,9 +9,9 @@
 
 #include "graph/graph.h"
 #include "replayer/cost/collective_cost.h"
-#include "replayer/engine.h"
+#include "replayer/engine/engine.h"
+#include "replayer/engine/rendezvous.h"
 #include "replayer/network/flow_network.h"
-#include "replayer/rendezvous.h"
 
 namespace prism::replayer {
 

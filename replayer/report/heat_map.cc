@@ -14,7 +14,7 @@ namespace prism::replayer {
 namespace {
 
 constexpr size_t kMaxCells = 256;
-constexpr int kRowHeight = 14;
+constexpr int kHeatRowHeight = 14;
 constexpr double kLeastSpan = 20;  // percent
 
 // From white to red.
@@ -55,12 +55,12 @@ std::string HeatMapSvg(const graph::Graph& graph, const std::function<double(Ran
     low = std::min(low, value(Rank(i)));
     high = std::max(high, value(Rank(i)));
   }
-  const int height = static_cast<int>(by_stage.size()) * kRowHeight;
+  const int height = static_cast<int>(by_stage.size()) * kHeatRowHeight;
   std::string svg = SvgHead(height);
   int top = 0;
   for (const auto& [stage, ranks] : by_stage) {
     svg += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">stage {}</text>\n",
-                       kLabelWidth - 6, top + kRowHeight - 3, stage);
+                       kLabelWidth - 6, top + kHeatRowHeight - 3, stage);
     const std::vector<Cell> cells = CellsOf(ranks, value);
     const double width = static_cast<double>(kPictureWidth) / static_cast<double>(cells.size());
     for (size_t i = 0; i < cells.size(); ++i) {
@@ -69,11 +69,11 @@ std::string HeatMapSvg(const graph::Graph& graph, const std::function<double(Ran
       svg += fmt::format(
           "<rect x=\"{:.2f}\" y=\"{}\" width=\"{:.2f}\" height=\"{}\" fill=\"{}\">"
           "<title>rank {}{}: {:.1f} %</title></rect>\n",
-          kLabelWidth + static_cast<double>(i) * width, top, width, kRowHeight - 2, ColorOf(share),
-          cell.first.value(),
+          kLabelWidth + static_cast<double>(i) * width, top, width, kHeatRowHeight - 2,
+          ColorOf(share), cell.first.value(),
           cell.first == cell.last ? "" : fmt::format(" to {}", cell.last.value()), cell.value);
     }
-    top += kRowHeight;
+    top += kHeatRowHeight;
   }
   return svg + "</svg>\n";
 }

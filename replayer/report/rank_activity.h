@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "replayer/breakdown.h"
+#include "replayer/engine/breakdown.h"
 #include "replayer/replay.h"
 
 namespace prism::replayer {

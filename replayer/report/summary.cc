@@ -10,9 +10,9 @@
 #include "graph/base/units.h"
 #include "graph/describe.h"
 #include "replayer/cost/attention.h"
+#include "replayer/engine/rendezvous.h"
 #include "replayer/memory/worst_rank.h"
 #include "replayer/network/topology.h"
-#include "replayer/rendezvous.h"
 
 namespace prism::replayer {
 namespace {

@@ -74,7 +74,7 @@ struct Summary {
 struct SummaryInput {
   const graph::Graph* graph = nullptr;
   const ReplayResult* result = nullptr;
-  DurationNs low_ns = 0;  // of the steady iteration: launch/prediction/replay_range.h
+  DurationNs low_ns = 0;  // of the steady iteration: launch/plan/replay_range.h
   DurationNs high_ns = 0;
   int64_t graph_bytes = 0;
   std::vector<graph::Warning> warnings;  // of the run, added to the graph's

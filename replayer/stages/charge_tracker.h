@@ -1,4 +1,4 @@
-// Which wait pays for which collective (replayer/role_plan.h says why): a wait settles the
+// Which wait pays for which collective (replayer/engine/role_plan.h says why): a wait settles the
 // collectives that its event's stream held when the event was recorded and that no wait has
 // settled yet.
 #pragma once
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "graph/program/job_program.h"
-#include "replayer/role_plan.h"
+#include "replayer/engine/role_plan.h"
 #include "replayer/stages/stream_set.h"
 
 namespace prism::replayer {

@@ -12,7 +12,7 @@
 #include "graph/base/status.h"
 #include "graph/base/time.h"
 #include "graph/program/job_program.h"
-#include "replayer/role_plan.h"
+#include "replayer/engine/role_plan.h"
 #include "replayer/stages/stream_set.h"
 
 namespace prism::replayer {

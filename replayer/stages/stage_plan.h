@@ -56,7 +56,8 @@ struct ComputeMark {
   uint32_t op = kNone;
 };
 
-// A collective that a wait pays for (replayer/role_plan.h): min(transfer, compute since its mark).
+// A collective that a wait pays for (replayer/engine/role_plan.h): min(transfer, compute since its
+// mark).
 struct StageChargeSource {
   uint32_t instruction = 0;  // that pays
   uint32_t transfer = 0;

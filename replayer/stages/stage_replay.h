@@ -1,5 +1,6 @@
-// The iteration time of a job from its JobProgram, with the semantics of replayer/engine.h and
-// equal to it to the nanosecond, without a graph of all ranks: one evaluation per pipeline stage.
+// The iteration time of a job from its JobProgram, with the semantics of replayer/engine/engine.h
+// and equal to it to the nanosecond, without a graph of all ranks: one evaluation per pipeline
+// stage.
 //
 // A StageEvaluator keeps what does not depend on parameters, for many evaluations of one job.
 //

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "replayer/breakdown.h"
+#include "replayer/engine/breakdown.h"
 #include "replayer/stages/stage_costs.h"
 #include "replayer/stages/stage_plan.h"
 

@@ -6,7 +6,7 @@
 
 namespace prism::channel {
 
-// How many streams of a real GPU can have holds (shim/device/hold_logic.h).
+// How many streams of a real GPU can have holds (shim/gpu/hold_logic.h).
 inline constexpr uint32_t kHoldLanes = 1024;
 
 }  // namespace prism::channel

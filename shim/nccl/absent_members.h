@@ -22,7 +22,7 @@
 // Integers, of which programs make shapes, counts and objects, steer it: when they are not those of
 // the very root or sender, or that one was steered by such integers itself, the worker is told
 // (RecordKind::kGuess). If the program then fails, that rank is recorded first
-// (launch/run/recorded_slice.h).
+// (launch/emulate/run/recorded_slice.h).
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 #include "shim/nccl/ballast.h"
 
-#include "shim/cuda/memory.h"
 #include "shim/session.h"
+#include "shim/virtual_device/memory.h"
 
 namespace prism::shim {
 namespace {

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "shim/cuda/memory.h"
 #include "shim/session.h"
+#include "shim/virtual_device/memory.h"
 
 namespace prism::shim {
 

@@ -1,7 +1,7 @@
 // Where a collective happens on the device: on the virtual one values move at the call, since
 // nothing else runs, or later where other members stay away (virtual_values.cc,
 // shim/nccl/deferred_moves.h); on a real one in the order of the stream, while a hold
-// stands in it (shim/device/held_values.cc).
+// stands in it (shim/gpu/held_values.cc).
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 namespace prism::shim {
 
 // A program's stream as the NCCL replacement sees it: the virtual device's stream, for which
-// records are made, and the lane + 1 of the holds on the real one (shim/device/hold_logic.h; 0:
+// records are made, and the lane + 1 of the holds on the real one (shim/gpu/hold_logic.h; 0:
 // none).
 struct NcclStream {
   cudaStream_t recorded;

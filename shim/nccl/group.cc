@@ -6,10 +6,10 @@
 #include <mutex>
 #include <vector>
 
-#include "shim/cuda/capture.h"
-#include "shim/cuda/stream.h"
 #include "shim/nccl/device_values.h"
 #include "shim/session.h"
+#include "shim/virtual_device/capture.h"
+#include "shim/virtual_device/stream.h"
 
 namespace prism::shim {
 

@@ -1,5 +1,5 @@
 // The arithmetic of reductions, element by element: one source for the CPU (reduction.cc) and for
-// the GPU's kernel (shim/device/reduction_kernels.cu), so that both give the same bits. Widening
+// the GPU's kernel (shim/gpu/reduction_kernels.cu), so that both give the same bits. Widening
 // and rounding are integer operations; additions and products round once each (the kernel is
 // compiled without fused ones).
 #pragma once

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "graph/base/mix.h"
-#include "shim/cuda/memory.h"
 #include "shim/nccl/collective_values.h"
 #include "shim/nccl/deferred_moves.h"
 #include "shim/nccl/device_values.h"
+#include "shim/virtual_device/memory.h"
 
 namespace prism::shim {
 

@@ -13,9 +13,9 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "shim/cuda/memory.h"
 #include "shim/observer/observer_calls.h"
 #include "shim/session.h"
+#include "shim/virtual_device/memory.h"
 
 namespace {
 

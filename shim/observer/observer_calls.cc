@@ -1,7 +1,7 @@
 #include "shim/observer/observer_calls.h"
 
-#include "shim/cuda/capture.h"
 #include "shim/session.h"
+#include "shim/virtual_device/capture.h"
 
 using prism::channel::Record;
 using prism::channel::RecordKind;

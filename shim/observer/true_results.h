@@ -2,9 +2,9 @@
 // programs derive from masks, indices and counts that they know (tokens per expert, sizes of an
 // exchange) is right, and so are the sizes of what they select.
 //
-// An op is computed if every tensor it reads was completely written (shim/cuda/memory.h) and is
-// small, and its results are integers or booleans. It runs on copies of its inputs from when it
-// began; composite ops are computed at each level, with the same result.
+// An op is computed if every tensor it reads was completely written (shim/virtual_device/memory.h)
+// and is small, and its results are integers or booleans. It runs on copies of its inputs from when
+// it began; composite ops are computed at each level, with the same result.
 #pragma once
 
 #include <memory>

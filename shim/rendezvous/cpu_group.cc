@@ -16,7 +16,7 @@
 namespace prism::shim {
 namespace {
 
-// Answered by the server with the key's own prefix (launch/rendezvous/store_server.h).
+// Answered by the server with the key's own prefix (launch/emulate/store/store_server.h).
 constexpr const char* kNameKey = "prism/name";
 
 // The prefix that the framework gives each group's keys: unlike any other group's, and the same on

@@ -16,7 +16,7 @@ inline constexpr const char* kMakeFileStore = "prism_rendezvous_make_file_store"
 inline constexpr const char* kMakeGloo = "prism_rendezvous_make_gloo";
 inline constexpr const char* kMakeGlooDevice = "prism_rendezvous_make_gloo_device";
 
-// Port of the server (launch/rendezvous/store_server.h), as a decimal number.
+// Port of the server (launch/emulate/store/store_server.h), as a decimal number.
 inline constexpr const char* kStoreVariable = "PRISM_STORE";
 
 }  // namespace prism::shim

@@ -1,5 +1,5 @@
 // Redirects the stores of a program to the server that answers for absent ranks
-// (launch/rendezvous/store_server.h).
+// (launch/emulate/store/store_server.h).
 #pragma once
 
 #include <string>

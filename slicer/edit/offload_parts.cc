@@ -12,7 +12,7 @@
 namespace prism::slicer {
 namespace {
 
-constexpr uint32_t kNone = graph::kNoDep;
+constexpr uint32_t kNoPart = graph::kNoDep;
 
 constexpr const char* kCopiesAssumed =
     "copies run on two separate streams, one per direction, from pinned memory at the cluster's "
@@ -73,7 +73,7 @@ OffloadParts StateParts(const KernelTables& tables, const graph::Program& progra
 
 OffloadParts ActivationParts(const std::vector<LayerSpan>& spans, int64_t bytes) {
   OffloadParts parts;
-  std::vector<uint32_t> piece_of(spans.size(), kNone);
+  std::vector<uint32_t> piece_of(spans.size(), kNoPart);
   std::map<std::string, uint32_t> forward;  // spans without their backward pass yet
   uint32_t pieces = 0;
   int64_t waiting = 0;
@@ -89,7 +89,7 @@ OffloadParts ActivationParts(const std::vector<LayerSpan>& spans, int64_t bytes)
     }
   }
   for (uint32_t s = 0; s < spans.size(); ++s) {
-    if (piece_of[s] != kNone) {
+    if (piece_of[s] != kNoPart) {
       const bool needs = spans[s].pass != Pass::kForward;
       parts.ranges.push_back({spans[s].begin, spans[s].end});
       parts.touches.push_back({piece_of[s], needs, !needs});
@@ -122,8 +122,8 @@ PieceCopies::PieceCopies(const OffloadParts& parts,
       streams_(streams),
       writer_(writer),
       fetches_(graph::FetchesOf(parts.touches, prefetch)),
-      there_(parts.bytes.size(), kNone),
-      fetched_(parts.bytes.size(), kNone) {
+      there_(parts.bytes.size(), kNoPart),
+      fetched_(parts.bytes.size(), kNoPart) {
 }
 
 void PieceCopies::Before(size_t part) {
@@ -159,7 +159,7 @@ uint32_t PieceCopies::Out(uint32_t piece) {
 // Back to the device, once the host has the piece and a buffer is free: when the use of the piece
 // `prefetch` + 1 before has ended.
 void PieceCopies::Fetch(uint32_t piece) {
-  if (there_[piece] != kNone) {
+  if (there_[piece] != kNoPart) {
     writer_->Wait(streams_.in, there_[piece]);
   }
   if (fetch_count_ > prefetch_) {

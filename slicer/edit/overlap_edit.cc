@@ -17,7 +17,7 @@ namespace {
 using graph::OpKind;
 using graph::Program;
 
-constexpr uint32_t kNone = graph::kNoDep;
+constexpr uint32_t kNoWait = graph::kNoDep;
 
 // Ops that take no time on a stream.
 bool IsMark(OpKind kind) {
@@ -52,7 +52,7 @@ class RoleOverlap {
         continue;
       }
       ++counts_.beside;
-      if (ImmediateWait(op) == kNone) {
+      if (ImmediateWait(op) == kNoWait) {
         ++counts_.changed;
         rewriter.Wait(compute_, rewriter.Record(program_.stream[op]));
       }
@@ -69,7 +69,7 @@ class RoleOverlap {
       }
       ++counts_.beside;
       const uint32_t wait = ImmediateWait(op);
-      if (wait == kNone) {
+      if (wait == kNoWait) {
         continue;
       }
       if (!WaitsAgain(op, wait)) {
@@ -89,10 +89,10 @@ class RoleOverlap {
     return picker_.Picks(role_, program_, op) && program_.stream[op] != compute_;
   }
 
-  // By event record: the op before it on its stream; kNone for none.
+  // By event record: the op before it on its stream; kNoWait for none.
   [[nodiscard]] std::vector<uint32_t> CallsOfRecords() const {
-    std::vector<uint32_t> calls(program_.size(), kNone);
-    std::vector<uint32_t> last(program_.stream_count, kNone);
+    std::vector<uint32_t> calls(program_.size(), kNoWait);
+    std::vector<uint32_t> last(program_.stream_count, kNoWait);
     for (uint32_t op = 0; op < program_.size(); ++op) {
       if (program_.kind[op] == OpKind::kEventRecord) {
         calls[op] = last[program_.stream[op]];
@@ -106,7 +106,7 @@ class RoleOverlap {
   [[nodiscard]] std::vector<int64_t> WaitsForRecords() const {
     std::vector<int64_t> waits(program_.size());
     for (uint32_t op = 0; op < program_.size(); ++op) {
-      if (program_.dep[op] != kNone) {
+      if (program_.dep[op] != kNoWait) {
         ++waits[program_.dep[op]];
       }
     }
@@ -115,7 +115,7 @@ class RoleOverlap {
 
   [[nodiscard]] bool ComputeWaitsFor(uint32_t call, uint32_t op) const {
     return program_.kind[op] == OpKind::kEventWait && program_.stream[op] == compute_ &&
-           program_.dep[op] != kNone && calls_[program_.dep[op]] == call;
+           program_.dep[op] != kNoWait && calls_[program_.dep[op]] == call;
   }
 
   // The wait of the compute stream for `call` with nothing issued in between.
@@ -128,7 +128,7 @@ class RoleOverlap {
         break;
       }
     }
-    return kNone;
+    return kNoWait;
   }
 
   [[nodiscard]] bool WaitsAgain(uint32_t call, uint32_t wait) const {

@@ -33,16 +33,17 @@ using graph::Program;
 constexpr int64_t kLongRun = 4;
 constexpr int64_t kRunWithProduct = 3;
 
-bool Contains(std::string_view text, std::string_view part) {
+bool NameContains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
 // Attention and normalisation have other kernels in backward passes.
 bool IsForwardOnly(const graph::Graph& graph, const graph::KernelSignature& signature) {
   const std::string& op = graph.string(signature.framework_op);
-  const bool backward = Contains(op, "backward") || Contains(op, "bwd") || Contains(op, "_norm_");
-  const bool norm = Contains(op, "layer_norm") || Contains(op, "rms_norm");
-  return !backward && (norm || Contains(op, "attention") || Contains(op, "attn"));
+  const bool backward =
+      NameContains(op, "backward") || NameContains(op, "bwd") || NameContains(op, "_norm_");
+  const bool norm = NameContains(op, "layer_norm") || NameContains(op, "rms_norm");
+  return !backward && (norm || NameContains(op, "attention") || NameContains(op, "attn"));
 }
 
 // What an op of the compute stream does, comparable within a role.

@@ -339,7 +339,7 @@ class Stitcher {
                     like, axes, above, -below));
   }
 
-  // The built-in workload's (launch/workload/expert_routing.h).
+  // The built-in workload's (launch/trainer/expert_routing.h).
   void TellOfExperts() {
     const graph::JobSpec& job = graph_.job;
     if (job.user_program || job.model.moe.experts == 0) {

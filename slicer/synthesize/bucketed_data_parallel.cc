@@ -343,14 +343,14 @@ class BucketedDataParallel : public DataParallel {
     return first;
   }
 
-  // Zeroes whole gradients of a bucket, for one micro-batch (launch/workload/grad_buffer.h).
+  // Zeroes whole gradients of a bucket, for one micro-batch (launch/trainer/grad_buffer.h).
   void Open(const GradBucket& bucket, OpList* ops) const {
     BlockWriter zeros(&Tables());
     zeros.Pointwise("aten::fill_", {Tensor(rank_.gradient, {bucket.elements})});
     ops->Append(zeros.Finish().program);
   }
 
-  // Adds the result for the bucket in flight to its shard (launch/workload/grad_scatter.h).
+  // Adds the result for the bucket in flight to its shard (launch/trainer/grad_scatter.h).
   void FinishScatter(OpList* ops) {
     if (pending_ == nullptr) {
       return;

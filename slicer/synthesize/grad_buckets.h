@@ -1,6 +1,6 @@
 // Flat gradient buffers of a model chunk, divided into buckets (graph/job/flat_buckets.h):
 // Megatron's, and for the built-in workload one buffer per kind of parameter
-// (launch/workload/grad_buffer.h).
+// (launch/trainer/grad_buffer.h).
 #pragma once
 
 #include <cstdint>

@@ -2,7 +2,7 @@
 //
 //   Result<graph::JobProgram> program = slicer::Synthesize(job, style);
 //
-// TrainingStyle{} gives the built-in workload (launch/workload/), op by op as prism-emulate records
+// TrainingStyle{} gives the built-in workload (launch/trainer/), op by op as prism-emulate records
 // it; other styles give the frameworks used in published runs. slicer/synthesize/blocks/ writes the
 // kernels of a unit, pass_schedule.h orders passes and messages, data_parallel.h adds reductions
 // and gathers.

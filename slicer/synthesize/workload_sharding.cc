@@ -1,4 +1,4 @@
-// ZeRO 3 of the built-in workload: launch/workload/sharded_parameters.h, op by op.
+// ZeRO 3 of the built-in workload: launch/trainer/sharded_parameters.h, op by op.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -15,7 +15,7 @@ namespace {
 using graph::GroupAxis;
 
 // Kinds of parameter that share a piece of a shard, in the order of the pieces
-// (launch/workload/parameter_kind.h). There are no experts.
+// (launch/trainer/parameter_kind.h). There are no experts.
 struct Kind {
   bool tied = false;
   bool split = false;

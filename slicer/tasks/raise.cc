@@ -13,7 +13,7 @@ namespace {
 using graph::OpKind;
 using graph::Program;
 
-constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
+constexpr uint32_t kNoTask = std::numeric_limits<uint32_t>::max();
 
 // Walks one program in issue order.
 class Raiser {
@@ -43,7 +43,7 @@ class Raiser {
  private:
   // What the next task of a stream waits for.
   struct Stream {
-    uint32_t tail = kNone;               // the last task
+    uint32_t tail = kNoTask;             // the last task
     std::vector<TaskEdge> waits;         // since then; TaskEdge::task is not set
     bool host_seen = false;              // the last task came after the newest host task
     bool joined = true;                  // the host has waited for everything so far
@@ -179,11 +179,11 @@ class Raiser {
   [[nodiscard]] std::vector<TaskEdge> PendingOf(uint16_t stream) const {
     const Stream& state = streams_[stream];
     std::vector<TaskEdge> edges;
-    if (state.tail != kNone) {
+    if (state.tail != kNoTask) {
       edges.push_back({0, state.tail, false});
     }
     edges.insert(edges.end(), state.waits.begin(), state.waits.end());
-    if (host_ != kNone && !state.host_seen) {
+    if (host_ != kNoTask && !state.host_seen) {
       edges.push_back({0, host_, false});
     }
     return edges;
@@ -210,7 +210,7 @@ class Raiser {
     const uint16_t stream = program_.stream[op];
     const Stream& state = streams_[stream];
     events_[op].edges = PendingOf(stream);
-    if (state.tail == kNone || !state.waits.empty() || (host_ != kNone && !state.host_seen)) {
+    if (state.tail == kNoTask || !state.waits.empty() || (host_ != kNone && !state.host_seen)) {
       streams_[stream].begin_events.push_back(op);
     }
   }
@@ -275,7 +275,7 @@ class Raiser {
 
   void AddHost(Task task, std::vector<TaskEdge> edges) {
     task.resource = program_.stream_count;
-    if (host_ != kNone) {
+    if (host_ != kNoTask) {
       edges.push_back({0, host_, false});
     }
     host_ = Add(task, edges);
@@ -293,7 +293,7 @@ class Raiser {
   TaskGraph tasks_;
   std::vector<Stream> streams_;
   std::vector<Event> events_;  // by op
-  uint32_t host_ = kNone;      // the newest task of the host
+  uint32_t host_ = kNoTask;    // the newest task of the host
   int64_t issued_ = 0;
 };
 

@@ -144,7 +144,7 @@ void RingReduce(ProgramBuilder& builder, const graph::PeerGroup& step, int32_t r
 }
 
 Result<graph::Graph> MakeLlm(int32_t ranks) {
-  constexpr int kLayers = 32;
+  constexpr int kPlainLayers = 32;
   constexpr double kTokens = 8192;
   constexpr double kLayerParameters = 218e6;  // of an 8B model
   constexpr int32_t kRing = 16;
@@ -163,30 +163,30 @@ Result<graph::Graph> MakeLlm(int32_t ranks) {
       step.transfers.push_back({true, comm, builder.PeerSlot(up), part});
       step.transfers.push_back({false, comm, builder.PeerSlot(down), part});
     }
-    for (int layer = 0; layer < kLayers; ++layer) {
+    for (int layer = 0; layer < kPlainLayers; ++layer) {
       builder.Kernel(kCompute, "forward", MatmulTime(2 * kLayerParameters * kTokens));
     }
-    for (int layer = 0; layer < kLayers; ++layer) {
+    for (int layer = 0; layer < kPlainLayers; ++layer) {
       builder.Kernel(kCompute, "backward", MatmulTime(4 * kLayerParameters * kTokens));
       builder.Order(kCompute, kCommunication);
       RingReduce(builder, step, ring);
     }
     builder.Order(kCommunication, kCompute);
     builder.Kernel(kCompute, "adam",
-                   MemoryTime(static_cast<int64_t>(28 * kLayers * kLayerParameters)));
+                   MemoryTime(static_cast<int64_t>(28 * kPlainLayers * kLayerParameters)));
   });
 }
 
 Result<graph::Graph> MakeAstra(int32_t ranks) {
-  constexpr int kLayers = 70;
+  constexpr int kPlainLayers = 70;
   constexpr DurationNs kForward = 100 * kNsPerUs;
   constexpr int64_t kGradients = int64_t{4} << 20U;
   return OneRole("astra", OnlyDp(ranks), [](ProgramBuilder& builder, const RankGrid& grid) {
     const uint16_t all = builder.CommSlot("all", World(grid));
-    for (int layer = 0; layer < kLayers; ++layer) {
+    for (int layer = 0; layer < kPlainLayers; ++layer) {
       builder.Kernel(kCompute, "forward", kForward);
     }
-    for (int layer = 0; layer < kLayers; ++layer) {
+    for (int layer = 0; layer < kPlainLayers; ++layer) {
       builder.Kernel(kCompute, "backward", 2 * kForward);
       builder.Order(kCompute, kCommunication);
       builder.Collective(

@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "graph/base/file.h"
-#include "launch/options/perturbation.h"
-#include "launch/options/presets.h"
+#include "launch/inputs/perturbation.h"
+#include "launch/inputs/presets.h"
 #include "tests/fuzz/config_input.h"
 #include "tests/fuzz/corpus.h"
 

@@ -11,10 +11,10 @@
 #include <fmt/format.h>
 
 #include "graph/base/check.h"
-#include "launch/options/config_file.h"
-#include "launch/options/perturbation.h"
-#include "launch/options/presets.h"
-#include "launch/options/sandbox_list.h"
+#include "launch/inputs/config_file.h"
+#include "launch/inputs/perturbation.h"
+#include "launch/inputs/presets.h"
+#include "launch/inputs/sandbox_list.h"
 #include "replayer/cost/collective_cost.h"
 #include "replayer/cost/compute_cost.h"
 

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "graph/base/file.h"
-#include "launch/flight/flight_dump.h"
+#include "launch/analyse/flight/flight_dump.h"
 #include "tests/fuzz/corpus.h"
 #include "tests/fuzz/flight_input.h"
 

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "graph/base/check.h"
-#include "launch/flight/flight_match.h"
+#include "launch/analyse/flight/flight_match.h"
 #include "tests/support/tiny_graph.h"
 
 namespace prism::testing {

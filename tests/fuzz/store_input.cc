@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "graph/base/check.h"
-#include "launch/rendezvous/store_state.h"
+#include "launch/emulate/store/store_state.h"
 
 namespace prism::testing {
 namespace {

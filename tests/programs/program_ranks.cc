@@ -10,8 +10,8 @@
 
 #include <fmt/format.h>
 
-#include "launch/options/presets.h"
-#include "launch/run/run_context.h"
+#include "launch/emulate/run/run_context.h"
+#include "launch/inputs/presets.h"
 
 namespace prism::launch {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "graph/base/status.h"
-#include "launch/rendezvous/store_server.h"
+#include "launch/emulate/store/store_server.h"
 
 namespace prism::launch {
 

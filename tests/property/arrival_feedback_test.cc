@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include "launch/emulation/coordinator.h"
+#include "launch/emulate/clock/coordinator.h"
 #include "replayer/replay.h"
 #include "tests/support/tell_coordinator.h"
 #include "tests/support/tiny_graph.h"

@@ -1,5 +1,5 @@
 // The breakdown, counted piece by piece, against a count of every nanosecond.
-#include "replayer/breakdown.h"
+#include "replayer/engine/breakdown.h"
 
 #include <algorithm>
 #include <array>

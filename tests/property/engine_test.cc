@@ -1,5 +1,5 @@
 // The engine against the simple evaluator, op by op, on random graphs.
-#include "replayer/engine.h"
+#include "replayer/engine/engine.h"
 
 #include <cstdint>
 #include <string>

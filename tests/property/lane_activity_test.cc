@@ -1,5 +1,5 @@
 // Activity of many lanes, counted in pieces, against a count of every nanosecond.
-#include "replayer/lane_activity.h"
+#include "replayer/engine/lane_activity.h"
 
 #include <algorithm>
 #include <array>

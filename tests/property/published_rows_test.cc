@@ -12,10 +12,11 @@
 
 #include "graph/base/csv_field.h"
 #include "graph/base/rng.h"
-#include "launch/accuracy/predictor.h"
-#include "launch/accuracy/published_row.h"
-#include "launch/accuracy/row_plan.h"
-#include "launch/options/csv_table.h"
+#include "launch/inputs/csv_table.h"
+
+#include "experiments/published/predictor.h"
+#include "experiments/published/published_row.h"
+#include "experiments/published/row_plan.h"
 
 namespace prism::launch {
 namespace {

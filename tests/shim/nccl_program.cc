@@ -16,10 +16,10 @@
 #include <cublas_v2.h>
 
 #include "shim/clock/watchdogs.h"
-#include "shim/cuda/memory.h"
 #include "shim/nccl/nccl_api.h"
 #include "shim/observer/observer_calls.h"
 #include "shim/session.h"
+#include "shim/virtual_device/memory.h"
 
 #define REQUIRE(condition)                                         \
   do {                                                             \

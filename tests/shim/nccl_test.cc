@@ -6,9 +6,9 @@
 
 #include <gtest/gtest.h>
 
-#include "shim/cuda/memory.h"
 #include "shim/nccl/nccl_api.h"
 #include "shim/session.h"
+#include "shim/virtual_device/memory.h"
 
 namespace prism::shim {
 namespace {

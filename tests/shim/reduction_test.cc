@@ -10,7 +10,7 @@
 
 #include <gtest/gtest.h>
 
-#include "shim/device/reduction_logic.h"
+#include "shim/gpu/reduction_logic.h"
 #include "shim/nccl/reduction_arithmetic.h"
 
 namespace prism::shim {

@@ -12,7 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "graph/file.h"
-#include "replayer/engine.h"
+#include "replayer/engine/engine.h"
 #include "tests/support/job_run.h"
 
 namespace prism {

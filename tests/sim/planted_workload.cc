@@ -19,7 +19,7 @@
 
 #include <ATen/ATen.h>
 
-#include "launch/workload/program.h"
+#include "launch/trainer/program.h"
 
 namespace prism::launch {
 namespace {

@@ -9,8 +9,8 @@
 
 #include <fmt/format.h>
 
-#include "launch/options/presets.h"
-#include "launch/sandbox/record_turn.h"
+#include "launch/emulate/sandbox/record_turn.h"
+#include "launch/inputs/presets.h"
 #include "slicer/record/recorder.h"
 
 namespace prism::launch {

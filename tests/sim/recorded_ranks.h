@@ -7,7 +7,7 @@
 
 #include "graph/base/status.h"
 #include "graph/fragment.h"
-#include "launch/run/run_context.h"
+#include "launch/emulate/run/run_context.h"
 
 namespace prism::launch {
 

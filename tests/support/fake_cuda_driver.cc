@@ -14,8 +14,8 @@
 
 #include <cuda.h>
 
-#include "shim/device/hold_logic.h"
-#include "shim/device/host_machine.h"
+#include "shim/gpu/hold_logic.h"
+#include "shim/gpu/host_machine.h"
 #include "tests/support/work_queue.h"
 
 namespace {

@@ -2,7 +2,7 @@
 // after this library), whose kernels do nothing, plus those that matter to the shim: holds and
 // factors run, on one queue that keeps the order of issue for all streams. Copies after a running
 // hold wait in the queue; calls that wait for the device wait for the queue. Requests of the thread
-// that computes values during a hold (shim/device/holds.cc) are done at once.
+// that computes values during a hold (shim/gpu/holds.cc) are done at once.
 #include <dlfcn.h>
 #include <pthread.h>
 
@@ -23,9 +23,9 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
-#include "shim/device/hold_logic.h"
-#include "shim/device/host_machine.h"
-#include "shim/device/reduction_logic.h"
+#include "shim/gpu/hold_logic.h"
+#include "shim/gpu/host_machine.h"
+#include "shim/gpu/reduction_logic.h"
 #include "shim/nccl/reduction.h"
 #include "tests/support/work_queue.h"
 

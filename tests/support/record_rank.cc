@@ -13,10 +13,10 @@
 #include <string_view>
 #include <vector>
 
-#include "launch/options/presets.h"
-#include "launch/rendezvous/store_server.h"
-#include "launch/sandbox/device_config.h"
-#include "launch/sandbox/shared_memory.h"
+#include "launch/emulate/sandbox/device_config.h"
+#include "launch/emulate/sandbox/shared_memory.h"
+#include "launch/emulate/store/store_server.h"
+#include "launch/inputs/presets.h"
 #include "tests/support/recorded_program.h"
 
 namespace prism::testing {

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "replayer/jitter.h"
+#include "replayer/perturb/jitter.h"
 #include "replayer/replay.h"
 
 namespace prism::testing {

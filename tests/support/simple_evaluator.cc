@@ -8,7 +8,7 @@
 
 #include "replayer/cost/collective_cost.h"
 #include "replayer/cost/compute_cost.h"
-#include "replayer/jitter.h"
+#include "replayer/perturb/jitter.h"
 #include "tests/support/simple_effects.h"
 #include "tests/support/simple_links.h"
 

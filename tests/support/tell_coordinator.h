@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "launch/emulation/coordinator.h"
-#include "launch/emulation/emulation_messages.h"
+#include "launch/emulate/clock/coordinator.h"
+#include "launch/emulate/clock/emulation_messages.h"
 
 namespace prism::testing {
 

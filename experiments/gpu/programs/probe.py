@@ -1,4 +1,4 @@
-"""Holds of shim/device and kernels of known occupancy, by libprism_probe.so."""
+"""Holds of shim/gpu and kernels of known occupancy, by libprism_probe.so."""
 import ctypes
 
 MEANS = ["kernel", "wait_value", "host_callback"]

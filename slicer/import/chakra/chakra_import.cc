@@ -23,7 +23,7 @@ namespace {
 using graph::CollectiveKind;
 using graph::ReduceOp;
 
-constexpr int64_t kMaxBytes = int64_t{1} << 50U;
+constexpr int64_t kMaxTaskBytes = int64_t{1} << 50U;
 constexpr uint64_t kMaxMicros = 1'000'000'000'000;  // 11 days
 constexpr size_t kMaxResources = 60'000;
 constexpr int64_t kBarrierBytes = 4;
@@ -33,7 +33,7 @@ constexpr int64_t kCpu = -1;
 constexpr int64_t kGpu = -2;
 constexpr int64_t kNetwork = -3;
 
-constexpr CollectiveKind kKinds[] = {
+constexpr CollectiveKind kChakraKinds[] = {
     CollectiveKind::kAllReduce, CollectiveKind::kReduce,        CollectiveKind::kAllGather,
     CollectiveKind::kGather,    CollectiveKind::kScatter,       CollectiveKind::kBroadcast,
     CollectiveKind::kAllToAll,  CollectiveKind::kReduceScatter, CollectiveKind::kReduceScatter,
@@ -136,7 +136,7 @@ class TraceReader {
                                      is_send ? "comm_dst" : "comm_src", shared_.all.size()));
     }
     int64_t bytes = 0;
-    PRISM_RETURN_IF_ERROR(ReadBytes(node, kMaxBytes, &bytes));
+    PRISM_RETURN_IF_ERROR(ReadBytes(node, kMaxTaskBytes, &bytes));
     same_everywhere_ = false;
     task->kind = is_send ? TaskKind::kSend : TaskKind::kReceive;
     task->comm = shared_.assembly->Communicator(fmt::format("tag {}", node.tag));
@@ -157,19 +157,19 @@ class TraceReader {
   }
 
   Status TakeCollective(const ChakraNode& node, Task* task) {
-    if (node.collective < 0 || node.collective >= static_cast<int64_t>(std::size(kKinds))) {
+    if (node.collective < 0 || node.collective >= static_cast<int64_t>(std::size(kChakraKinds))) {
       return Wrong(node, fmt::format("its comm_type is {}", node.collective));
     }
     std::vector<uint32_t> members;
     PRISM_RETURN_IF_ERROR(FindGroup(node, &members));
     const auto size = static_cast<int64_t>(members.size());
     graph::CollectiveShape shape;
-    shape.kind = kKinds[node.collective];
+    shape.kind = kChakraKinds[node.collective];
     if (node.collective == static_cast<int64_t>(ChakraCollective::kBarrier)) {
       shape.bytes = kBarrierBytes;
       notes_.Add("barriers are all_reduces of four bytes");
     } else {
-      PRISM_RETURN_IF_ERROR(ReadBytes(node, kMaxBytes / size, &shape.bytes));
+      PRISM_RETURN_IF_ERROR(ReadBytes(node, kMaxTaskBytes / size, &shape.bytes));
       shape.bytes *= shape.kind == CollectiveKind::kAllGather ? size : 1;
     }
     PRISM_RETURN_IF_ERROR(SetDetails(node, size, &shape));

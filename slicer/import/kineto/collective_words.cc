@@ -12,7 +12,7 @@ namespace {
 using graph::CollectiveKind;
 
 // Parts of names, in lower case without "_"; the first one that a name contains decides.
-constexpr std::pair<std::string_view, CollectiveKind> kKinds[] = {
+constexpr std::pair<std::string_view, CollectiveKind> kWordKinds[] = {
     {"allreduce", CollectiveKind::kAllReduce}, {"reducescatter", CollectiveKind::kReduceScatter},
     {"allgather", CollectiveKind::kAllGather}, {"alltoall", CollectiveKind::kAllToAll},
     {"broadcast", CollectiveKind::kBroadcast}, {"barrier", CollectiveKind::kAllReduce},
@@ -41,7 +41,7 @@ std::string Squeezed(std::string_view name) {
 
 std::optional<CollectiveKind> KindIn(std::string_view name) {
   const std::string text = Squeezed(name);
-  for (const auto& [word, kind] : kKinds) {
+  for (const auto& [word, kind] : kWordKinds) {
     if (text.find(word) != std::string::npos) {
       return kind;
     }

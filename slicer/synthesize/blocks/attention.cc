@@ -30,7 +30,7 @@ graph::TensorShape Output(const RankShape& rank) {
   return Tensor(rank.dtype, {rank.batch, rank.sequence, rank.heads, rank.value_size});
 }
 
-// x · cos + rotate_half(x) · sin, as in launch/workload/attention.cc and in Hugging Face's layers.
+// x · cos + rotate_half(x) · sin, as in launch/trainer/attention.cc and in Hugging Face's layers.
 void EagerRotary(const RankShape& rank, int64_t heads, bool backward, BlockWriter* writer) {
   const graph::TensorShape whole = HeadsOf(rank, heads, rank.head_size);
   const graph::TensorShape half = HeadsOf(rank, heads, rank.head_size / 2);
@@ -296,7 +296,7 @@ void ScatterKeyGradients(const RankShape& rank, BlockWriter* writer) {
   writer->Collective(GroupAxis::kContext, ReduceScatterOf(rank.dtype, count));
 }
 
-// The built-in workload exchanges the fused projection before splitting it (launch/workload/
+// The built-in workload exchanges the fused projection before splitting it (launch/trainer/
 // context_parallel.cc), so everything that follows works on whole sequences.
 bool ExchangesProjection(const RankShape& rank) {
   return rank.built_in && rank.job.parallel.cp > 1;

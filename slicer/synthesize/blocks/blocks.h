@@ -1,7 +1,7 @@
 // The kernel content of a transformer on one rank: what synthesize/ builds stages from.
 //
 // A JobSpec and a TrainingStyle decide which kernels; TrainingStyle{} gives those of the built-in
-// workload (launch/workload/), op by op: order, streams, events, framework ops, shapes of tensors
+// workload (launch/trainer/), op by op: order, streams, events, framework ops, shapes of tensors
 // and matrix products, cuBLAS calls. Kernel names are without template arguments, and grids are
 // given only if a cost depends on them. Other styles give the kernels that Megatron-LM, Transformer
 // Engine, DeepSpeed, FSDP and torchtitan launch for that choice.

@@ -16,7 +16,7 @@ struct RankShape {
 
   graph::JobSpec job;
   graph::TrainingStyle style;
-  bool built_in = false;  // the workload of launch/workload/, with its own kernels throughout
+  bool built_in = false;  // the workload of launch/trainer/, with its own kernels throughout
   bool llama = false;     // RMSNorm, no biases, SwiGLU
   bool rotary = false;
   bool layer_norm = false;  // LayerNorm, not RMSNorm

@@ -1,4 +1,4 @@
-// A mixture of experts as the built-in workload runs it (launch/workload/mixture_of_experts.h): op
+// A mixture of experts as the built-in workload runs it (launch/trainer/mixture_of_experts.h): op
 // by op as recorded, whereas moe.h has the fused kernels of Megatron-Core.
 #pragma once
 

@@ -1,0 +1,43 @@
+// Predictions for many rows, repeatedly with different parameters, as a fit needs them. Graphs are
+// built once.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "graph/base/status.h"
+#include "launch/inputs/presets.h"
+
+#include "experiments/published/row_plan.h"
+
+namespace prism::launch {
+
+struct RowPrediction {
+  double seconds = 0;
+  double low_s = 0;
+  double high_s = 0;
+  double stalled_s = 0;  // if transfers that may stall do (replayer/cost/congestion.h)
+  bool uneven = false;   // StageReplayResult::uneven is not empty
+  std::string failure;   // not empty: why there is no prediction; then the rest is 0
+};
+
+class Predictor {
+ public:
+  // `plans` outlive the predictor. Builds the graph of every row that describes a job.
+  explicit Predictor(const std::vector<RowPlan>& plans);
+  Predictor(Predictor&&) noexcept;
+  ~Predictor();
+
+  // One for each plan. Without `with_intervals` low_s and high_s equal seconds. Fails if the
+  // profiles with `overrides` do not make a valid cluster.
+  Result<std::vector<RowPrediction>> Predict(const ProfileOverrides& overrides,
+                                             bool with_intervals);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace prism::launch

@@ -1,0 +1,206 @@
+#include "experiments/published/row_cluster.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "experiments/published/row_style.h"
+
+namespace prism::launch {
+namespace {
+
+struct GpuWord {
+  std::string_view word;  // in the column gpu, lower case
+  std::string_view profile;
+};
+
+// The first word found decides, so longer names come before those that they contain.
+constexpr auto kGpuWords = std::to_array<GpuWord>({
+    {"gb300", "gpus/gb300"},         {"gb200", "gpus/gb200"},
+    {"b300", "gpus/b300"},           {"b200", "gpus/b200"},
+    {"blackwell", "gpus/b200"},      {"gh200", "gpus/gh200"},
+    {"h200-nvl", "gpus/h200-nvl"},   {"h200 nvl", "gpus/h200-nvl"},
+    {"h200", "gpus/h200"},           {"h100 pcie", "gpus/h100-pcie"},
+    {"h100-pcie", "gpus/h100-pcie"}, {"h100", "gpus/h100-80"},
+    {"h800", "gpus/h100-80"},        {"hopper", "gpus/h100-80"},
+    {"a100 pcie", "gpus/a100-pcie"}, {"a100-pcie", "gpus/a100-pcie"},
+    {"a100", "gpus/a100-80"},        {"a800", "gpus/a100-80"},
+    {"ampere", "gpus/a100-80"},      {"l40", "gpus/l40s"},
+    {"v100", "gpus/v100"},           {"mi300", "gpus/mi300x"},
+    {"mi325", "gpus/mi325x"},        {"mi355", "gpus/mi355x"},
+});
+
+bool InRacks(std::string_view gpu) {
+  return gpu == "gpus/gb200" || gpu == "gpus/gb300";
+}
+
+// Variants that differ in memory.
+std::string WithMemory(std::string profile, const PublishedRow& row) {
+  const double gigabytes = row.Number("gpu_mem_gb").value_or(0);
+  if (profile == "gpus/a100-80" && (gigabytes == 40 || row.Says("gpu", "40gb"))) {
+    return "gpus/a100-40";
+  }
+  if (row.Says("gpu", "pcie") && (profile == "gpus/h100-80" || profile == "gpus/a100-80")) {
+    return profile == "gpus/h100-80" ? "gpus/h100-pcie" : "gpus/a100-pcie";
+  }
+  if (profile == "gpus/h100-80" && (gigabytes > 90 || row.Says("gpu", "96gb"))) {
+    return "gpus/h100-96";
+  }
+  return profile;
+}
+
+// Published runs of these frameworks are from 2020 to 2023, MegaScale's being the last.
+bool OfAmpereTimes(FrameworkFamily family) {
+  return family == FrameworkFamily::kMegatronLm || family == FrameworkFamily::kMegatronDeepSpeed ||
+         family == FrameworkFamily::kDeepSpeedZero || family == FrameworkFamily::kMegaScale;
+}
+
+// The GPU of the software's time if none is named, unless format or memory say otherwise.
+std::string UnnamedGpu(const PublishedRow& row, Assumptions* assumptions) {
+  constexpr double kSpread = 0.5;
+  constexpr double kInGeneration = 0.2;  // format or memory leave GPUs of one generation
+  const double gigabytes = row.Number("gpu_mem_gb").value_or(0);
+  const bool blackwell = row.Says("note", "b200") || row.Says("precision", "mxfp8") ||
+                         row.Says("precision", "nvfp4") || gigabytes > 150;
+  if (blackwell) {
+    assumptions->Add("GPU: not named, taken for a B200", kInGeneration);
+    return "gpus/b200";
+  }
+  if (gigabytes == 40 || OfAmpereTimes(FamilyOfRow(row))) {
+    assumptions->Add("GPU: not named, taken for an A100", kSpread);
+    return WithMemory("gpus/a100-80", row);
+  }
+  assumptions->Add("GPU: taken for an H100", kSpread);
+  return "gpus/h100-80";
+}
+
+std::string GpuOfRow(const PublishedRow& row, Assumptions* assumptions) {
+  const std::string gpu = row.Lower("gpu");
+  for (const GpuWord& entry : kGpuWords) {
+    if (gpu.find(entry.word) != std::string::npos) {
+      if (entry.word == "h800" || entry.word == "a800") {
+        constexpr double kHalfLinks = 0.15;
+        assumptions->Add("GPU: NVLink as of the part that is not cut", kHalfLinks);
+      }
+      return WithMemory(std::string(entry.profile), row);
+    }
+  }
+  if (!gpu.empty()) {
+    constexpr double kUnknown = 1;
+    assumptions->Add("GPU: not known, taken for an H100", kUnknown);
+    return "gpus/h100-80";
+  }
+  return UnnamedGpu(row, assumptions);
+}
+
+struct NetworkWord {
+  std::string_view column;
+  std::string_view word;
+  std::string_view profile;
+};
+
+// Clusters recognised by what a row says about them; the first found decides.
+constexpr auto kNetworkWords = std::to_array<NetworkWord>({
+    {"interconnect", "selene", "networks/selene"},
+    {"note", "before the node pcie/numa fix", "networks/jean-zay-2022-02"},
+    {"interconnect", "jean zay", "networks/jean-zay"},
+    {"interconnect", "tomahawk", "networks/megascale"},
+    {"interconnect", "4 infiniband links", "networks/vtrain"},
+    {"interconnect", "single node, nvlink", "networks/vtrain-node"},
+    {"interconnect", "1600 gb/s roce", "networks/mosaic-a100"},
+    {"framework", "foundry", "networks/mosaic-h100"},
+    {"framework", "nanotron", "networks/ultrascale"},
+    {"gpu", "h100 sxm 9", "networks/grand-teton"},
+    {"framework", "meta", "networks/grand-teton"},
+});
+
+std::string NetworkOfRow(const PublishedRow& row,
+                         const std::string& gpu,
+                         Assumptions* assumptions) {
+  if (InRacks(gpu)) {
+    return gpu == "gpus/gb300" ? "networks/nvl72-800" : "networks/nvl72";
+  }
+  const bool ampere = gpu.starts_with("gpus/a100");
+  for (const NetworkWord& entry : kNetworkWords) {
+    const bool fits = !ampere || entry.column != "framework";
+    if (fits && row.Says(entry.column, entry.word)) {
+      return std::string(entry.profile);
+    }
+  }
+  assumptions->Add("network: as in a DGX of the GPU's generation");
+  if (ampere) {
+    return "networks/dgx-a100";
+  }
+  if (gpu == "gpus/v100") {
+    return "networks/dgx-2";
+  }
+  if (gpu == "gpus/b300") {
+    return "networks/dgx-b300";
+  }
+  return gpu == "gpus/b200" ? "networks/dgx-b200" : "networks/dgx-h100";
+}
+
+// GPUs of a job in one rack. Jobs of several racks take as many nodes of four from each, so that
+// groups of expert parallelism do not straddle racks (Slurm: segments).
+int32_t GpusOfRack(int64_t gpus, Assumptions* assumptions) {
+  constexpr int32_t kRack = 72;
+  constexpr int32_t kNode = 4;
+  if (gpus <= kRack) {
+    return kRack;
+  }
+  assumptions->Add("racks: equal parts of the job, the largest that fit");
+  int32_t part = kRack;
+  while (part > kNode && gpus % part != 0) {
+    part -= kNode;
+  }
+  return part;
+}
+
+int32_t DomainOfRow(const PublishedRow& row,
+                    const std::string& gpu,
+                    int64_t gpus,
+                    Assumptions* assumptions) {
+  constexpr int32_t kDgx2 = 16;
+  constexpr int32_t kUsual = 8;
+  if (InRacks(gpu)) {
+    return GpusOfRack(gpus, assumptions);
+  }
+  const int64_t stated = row.Integer("gpus_per_node").value_or(gpu == "gpus/v100" ? kDgx2 : kUsual);
+  return static_cast<int32_t>(std::clamp<int64_t>(stated, 1, 1024));
+}
+
+// Leaving each Blackwell GPU in turn out of the fit of its generation costs 9 % in the median
+// (experiments/fit, --hold-out gpu); those in the fit have their own clock.
+void NoteUnfitted(const std::string& gpu, Assumptions* assumptions) {
+  constexpr double kOfClass = 0.06;
+  constexpr double kPrior = 0.12;
+  if (InRacks(gpu) || gpu == "gpus/b200" || gpu == "gpus/b300") {
+    assumptions->Add("GPU: efficiencies fitted to its generation", kOfClass);
+  } else if (gpu == "gpus/v100" || gpu == "gpus/l40s" || gpu.starts_with("gpus/mi3")) {
+    assumptions->Add("GPU: efficiencies of its generation, not fitted", kPrior);
+  }
+}
+
+// Published runs of these frameworks are from 2020 to 2022.
+bool BeforePxn(FrameworkFamily family) {
+  return family == FrameworkFamily::kMegatronLm || family == FrameworkFamily::kMegatronDeepSpeed ||
+         family == FrameworkFamily::kDeepSpeedZero;
+}
+
+}  // namespace
+
+RowCluster ClusterOfRow(const PublishedRow& row, int64_t gpus, Assumptions* assumptions) {
+  RowCluster cluster;
+  cluster.gpu = GpuOfRow(row, assumptions);
+  NoteUnfitted(cluster.gpu, assumptions);
+  cluster.network = NetworkOfRow(row, cluster.gpu, assumptions);
+  cluster.gpus_per_node = DomainOfRow(row, cluster.gpu, gpus, assumptions);
+  cluster.profiles = {"nccl/2.30", "spread/published", cluster.gpu,
+                      "frameworks/" + FrameworkName(FamilyOfRow(row)), cluster.network};
+  if (BeforePxn(FamilyOfRow(row))) {
+    cluster.profiles.insert(cluster.profiles.begin() + 1, "nccl/2.10");
+  }
+  return cluster;
+}
+
+}  // namespace prism::launch

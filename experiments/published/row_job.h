@@ -1,0 +1,21 @@
+// From a published row to the job it describes: shape of the model, layout and batch. What the row
+// leaves open is assumed as was usual for the frameworks of the time, and noted.
+#pragma once
+
+#include "graph/base/status.h"
+#include "graph/job/job.h"
+#include "launch/plan/assumptions.h"
+
+#include "experiments/published/published_row.h"
+
+namespace prism::launch {
+
+// The shape of the row's model. Fails, with the reason to skip the row, if layers or hidden size
+// are neither stated nor follow from the number of parameters.
+Result<graph::ModelSpec> ModelOfRow(const PublishedRow& row, Assumptions* assumptions);
+
+// The row's job. Fails with the reason to skip it: no shape, no number of GPUs, no batch, a layout
+// that needs more GPUs than there are.
+Result<graph::JobSpec> JobOfRow(const PublishedRow& row, Assumptions* assumptions);
+
+}  // namespace prism::launch

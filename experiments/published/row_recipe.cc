@@ -1,0 +1,202 @@
+#include "experiments/published/row_recipe.h"
+
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <string_view>
+
+#include "experiments/published/row_style.h"
+
+namespace prism::launch {
+namespace {
+
+constexpr std::string_view kQuotes = "it sets ";
+
+// Releases are named by year, month and patch: "26.04.01 container". In months.
+std::optional<double> ParseRelease(std::string_view version) {
+  double parts[3] = {0, 0, 0};
+  const char* at = version.data();
+  const char* end = at + version.size();
+  for (double& part : parts) {
+    int number = 0;
+    const auto [next, error] = std::from_chars(at, end, number);
+    if (error != std::errc()) {
+      break;
+    }
+    part = number;
+    at = next == end || *next != '.' ? end : next + 1;
+  }
+  return parts[1] > 0 ? std::optional(12 * parts[0] + parts[1] + parts[2] / 100) : std::nullopt;
+}
+
+constexpr double kOldest = 12 * 20;  // below this: version numbers, not years
+
+// The first number in a text that denotes a release: "NVIDIA NeMo Framework Release 24.04".
+std::optional<double> ReleaseIn(std::string_view text) {
+  constexpr std::string_view kDigits = "0123456789";
+  size_t at = text.find_first_of(kDigits);
+  while (at != std::string_view::npos) {
+    const std::optional<double> date = ParseRelease(text.substr(at));
+    if (date.has_value() && *date >= kOldest) {
+      return date;
+    }
+    at = text.find_first_not_of("0123456789.", at);
+    at = at == std::string_view::npos ? at : text.find_first_of(kDigits, at);
+  }
+  return std::nullopt;
+}
+
+// Date of a round of MLPerf, of which there are two per year; software is frozen two months before.
+std::optional<double> DateOfRound(std::string_view version) {
+  constexpr std::string_view kRound = "MLPerf Training v";
+  constexpr double kYearOfFirst = 20;  // v1.0 is of 2021
+  if (!version.starts_with(kRound)) {
+    return std::nullopt;
+  }
+  version.remove_prefix(kRound.size());
+  const bool second = version.ends_with(".1");
+  int year = 0;
+  const auto [next, error] = std::from_chars(version.data(), version.data() + version.size(), year);
+  return error == std::errc() ? std::optional(12 * (kYearOfFirst + year) + (second ? 9 : 4))
+                              : std::nullopt;
+}
+
+// Megatron-Core numbers its releases: NeMo's container of July 2024 has 0.8, and a new one follows
+// about every two and a half months.
+std::optional<double> DateOfCore(const PublishedRow& row) {
+  constexpr std::string_view kMajor = "0.";
+  constexpr double kKnownMinor = 8;
+  constexpr double kItsDate = 12 * 24 + 7;
+  constexpr double kMonthsBetween = 2.5;
+  std::string_view version = row.Text("framework_version");
+  if (!RunsMegatronLmScripts(row) || !version.starts_with(kMajor)) {
+    return std::nullopt;
+  }
+  version.remove_prefix(kMajor.size());
+  int minor = 0;
+  const auto [next, error] =
+      std::from_chars(version.data(), version.data() + version.size(), minor);
+  return error == std::errc() ? std::optional(kItsDate + kMonthsBetween * (minor - kKnownMinor))
+                              : std::nullopt;
+}
+
+std::optional<double> DateOf(const PublishedRow& row) {
+  return ParseRelease(row.Text("framework_version"));
+}
+
+RowRecipe Own(const PublishedRow& row) {
+  const std::string note = row.Lower("note");
+  const size_t begin = note.find(kQuotes);
+  return begin == std::string::npos ? RowRecipe{} : RowRecipe{note.substr(begin)};
+}
+
+// Without remarks: "DeepSeekV3 (w/ MTP)".
+std::string_view ModelName(const PublishedRow& row) {
+  const std::string_view name = row.Text("model");
+  return name.substr(0, name.find(" ("));
+}
+
+// Tables of one year write FP8-MX for what those of the next call MXFP8.
+bool SamePrecision(const PublishedRow& row, const PublishedRow& other) {
+  Assumptions none;
+  return PrecisionOfRow(row, &none) == PrecisionOfRow(other, &none);
+}
+
+// In months; a change of plan or precision changes a recipe more than a release does.
+double DistanceOf(const PublishedRow& row, const PublishedRow& other, double months) {
+  constexpr double kOtherPrecision = 12;
+  constexpr double kOtherPlan = 4;
+  double distance = months;
+  distance += SamePrecision(row, other) ? 0 : kOtherPrecision;
+  for (const char* column : {"tp", "pp", "ep", "micro_batch"}) {
+    distance += row.Text(column) != other.Text(column) ? kOtherPlan : 0;
+  }
+  // In a pipeline, passes of experts overlap only if it is interleaved.
+  const auto interleaves = [](const PublishedRow& one) {
+    return one.Integer("vpp").value_or(1) > 1;
+  };
+  distance += interleaves(row) != interleaves(other) ? kOtherPlan : 0;
+  return distance;
+}
+
+// What recipes of a release have in common for mixtures of experts, in the words of their own
+// notes: CUDA graphs came to GB200 and GB300 with 26.02, those of the whole iteration with 26.06,
+// when single nodes of B200 and B300 had graphs of parts of a layer.
+std::string_view UsualOfRelease(const PublishedRow& row, double date) {
+  constexpr double kGraphs = 12 * 26 + 2;
+  constexpr double kWholeGraphs = 12 * 26 + 6;
+  constexpr std::string_view kParts =
+      "cuda_graph_impl=transformer_engine; cuda_graph_scope=['attn', 'moe_router', "
+      "'moe_preprocess']; moe_flex_dispatcher_backend=hybridep";
+  constexpr std::string_view kWhole =
+      "cuda_graph_impl=full_iteration; moe_flex_dispatcher_backend=hybridep; moe_a2a_overlap=true";
+  const bool racks = row.Says("gpu", "gb200") || row.Says("gpu", "gb300");
+  const bool nodes = row.Says("gpu", "b200") || row.Says("gpu", "b300");
+  if (racks && date >= kWholeGraphs) {
+    return kWhole;
+  }
+  return (racks && date >= kGraphs) || (nodes && date >= kWholeGraphs) ? kParts : "";
+}
+
+}  // namespace
+
+bool OfReleaseBefore(const PublishedRow& row, int year, int month) {
+  const std::optional<double> named = ReleaseIn(row.Text("framework_version"));
+  const std::optional<double> date = named.has_value() ? named : DateOfCore(row);
+  return date.has_value() && *date < 12 * year + month;
+}
+
+bool BuiltBefore(const PublishedRow& row, int year, int month) {
+  for (const std::optional<double>& date :
+       {ReleaseIn(row.Text("framework_version")), ReleaseIn(row.Text("framework")),
+        DateOfRound(row.Text("framework_version"))}) {
+    if (date.has_value()) {
+      return *date < 12 * year + month;
+    }
+  }
+  return false;
+}
+
+RowRecipe RecipeOfRow(const PublishedRow& row, Assumptions* assumptions) {
+  RowRecipe recipe = Own(row);
+  if (!recipe.note.empty()) {
+    return recipe;
+  }
+  const std::optional<double> date = DateOf(row);
+  constexpr double kUndated = 6;   // months to any release
+  constexpr double kFarthest = 9;  // months, or what counts as such
+  double nearest = kFarthest;
+  for (const PublishedRow& other : row.RowsOfTable()) {
+    const std::optional<double> its_date = DateOf(other);
+    if (ModelName(other) != ModelName(row) || other.Text("gpu") != row.Text("gpu") ||
+        !its_date.has_value()) {
+      continue;
+    }
+    const double months = date.has_value() ? std::abs(*its_date - *date) : kUndated;
+    constexpr double kOtherEra = 6;
+    const bool of_era =
+        !date.has_value() || UsualOfRelease(row, *date) == UsualOfRelease(row, *its_date);
+    const double distance = DistanceOf(row, other, months) + (of_era ? 0 : kOtherEra);
+    RowRecipe its = distance < nearest ? Own(other) : RowRecipe{};
+    if (!its.note.empty()) {
+      nearest = distance;
+      recipe = std::move(its);
+    }
+  }
+  if (!recipe.note.empty()) {
+    constexpr double kSpread = 0.05;
+    assumptions->Add("recipe: as that of the nearest release", kSpread);
+    return recipe;
+  }
+  if (row.Says("framework", "bridge") && !row.Text("experts").empty()) {
+    constexpr double kLatest = 12 * 26 + 8;
+    recipe.note = UsualOfRelease(row, date.value_or(kLatest));
+    if (!recipe.note.empty()) {
+      assumptions->Add("recipe: as those of its release for such models and GPUs",
+                       date.has_value() ? 0.15 : 0.4);
+    }
+  }
+  return recipe;
+}
+
+}  // namespace prism::launch

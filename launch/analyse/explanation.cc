@@ -1,0 +1,148 @@
+#include "launch/analyse/explanation.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "graph/base/json_writer.h"
+#include "graph/describe.h"
+#include "replayer/blame/blame.h"
+#include "replayer/blame/straggler.h"
+#include "replayer/cost/compute_cost.h"
+#include "replayer/report/blame_report.h"
+#include "replayer/report/json.h"
+#include "replayer/report/text.h"
+
+namespace prism::launch {
+namespace {
+
+struct Explanation {
+  std::optional<replayer::CostReport> costs;
+  std::optional<replayer::Blame> blame;
+  std::optional<replayer::Symptoms> symptoms;
+
+  [[nodiscard]] bool empty() const { return !costs && !blame && !symptoms; }
+};
+
+Result<Explanation> Explain(const ExplanationChoice& choice,
+                            const graph::Graph& graph,
+                            const replayer::ReplayOptions& options) {
+  Explanation explanation;
+  if (choice.costs) {
+    explanation.costs = replayer::ReportCosts(graph);
+  }
+  if (choice.critical_path) {
+    if (options.network == replayer::NetworkModel::kFlow) {
+      return InvalidArgument(
+          "--critical-path does not support --network flow; use --network analytic");
+    }
+    PRISM_ASSIGN_OR_RETURN(const replayer::CriticalPath path,
+                           replayer::FindCriticalPath(graph, options));
+    PRISM_ASSIGN_OR_RETURN(explanation.blame, replayer::BlamePath(graph, options, path));
+  }
+  if (choice.straggler) {
+    PRISM_ASSIGN_OR_RETURN(const replayer::ReplayResult result, replayer::Replay(graph, options));
+    explanation.symptoms = replayer::FindStraggler(graph, result.ranks, result.waits_ns);
+  }
+  return explanation;
+}
+
+// What a rule of CostReport is based on.
+const char* SourceOf(const std::string& rule) {
+  if (rule == "measured" || rule == "fixed") {
+    return "measured";
+  }
+  return rule == "matmul" || rule == "attention" ? "model" : "bytes";
+}
+
+// Enough decimals that the shortest time keeps its digits.
+int DecimalsOf(const replayer::CostReport& costs) {
+  int decimals = 0;
+  for (const replayer::CostRule& rule : costs) {
+    if (rule.seconds > 0) {
+      decimals = std::max(decimals, replayer::FineDecimals(rule.seconds));
+    }
+  }
+  return decimals;
+}
+
+std::string CostsText(const replayer::CostReport& costs) {
+  std::string text = "kernels of one iteration over all ranks, by what decided their time\n";
+  const int decimals = DecimalsOf(costs);
+  for (const replayer::CostRule& rule : costs) {
+    text += fmt::format("  {:<10}{:<10}{:>14} ops {:>14.{}f} s{}{}\n", SourceOf(rule.rule),
+                        rule.rule, rule.ops, rule.seconds, decimals,
+                        rule.example.empty() ? "" : "  ", graph::WithoutTemplates(rule.example));
+  }
+  return text;
+}
+
+void WriteCosts(const replayer::CostReport& costs, JsonWriter* json) {
+  json->BeginArray();
+  for (const replayer::CostRule& rule : costs) {
+    json->BeginObject();
+    json->Field("source", SourceOf(rule.rule)).Field("rule", rule.rule);
+    json->Field("ops", rule.ops).Field("seconds", rule.seconds);
+    json->EndObject();
+  }
+  json->EndArray();
+}
+
+std::string AsText(const graph::Graph& graph,
+                   const replayer::Summary& summary,
+                   const Explanation& explanation) {
+  std::string text = replayer::SummaryText(summary, {});
+  if (explanation.costs) {
+    text += CostsText(*explanation.costs);
+  }
+  if (explanation.blame) {
+    text += replayer::BlameText(*explanation.blame);
+  }
+  if (explanation.symptoms) {
+    text += replayer::SymptomsText(graph, *explanation.symptoms);
+  }
+  return text;
+}
+
+std::string AsJson(const graph::Graph& graph,
+                   const replayer::Summary& summary,
+                   const Explanation& explanation) {
+  std::string text;
+  JsonWriter json(&text);
+  json.BeginObject().Key("summary");
+  replayer::WriteSummary(summary, &json);
+  if (explanation.costs) {
+    json.Key("costs");
+    WriteCosts(*explanation.costs, &json);
+  }
+  if (explanation.blame) {
+    json.Key("critical_path");
+    replayer::WriteBlame(*explanation.blame, &json);
+  }
+  if (explanation.symptoms) {
+    json.Key("straggler");
+    replayer::WriteSymptoms(graph, *explanation.symptoms, &json);
+  }
+  json.EndObject();
+  return text + "\n";
+}
+
+}  // namespace
+
+Result<std::string> SummaryAndExplanation(const graph::LoadedGraph& loaded,
+                                          const replayer::ReplayOptions& options,
+                                          const replayer::Summary& summary,
+                                          const ExplanationChoice& choice,
+                                          OutputFormat format) {
+  PRISM_ASSIGN_OR_RETURN(const Explanation explanation, Explain(choice, loaded.graph, options));
+  if (format == OutputFormat::kText) {
+    return AsText(loaded.graph, summary, explanation);
+  }
+  return explanation.empty() ? replayer::SummaryJson(summary)
+                             : AsJson(loaded.graph, summary, explanation);
+}
+
+}  // namespace prism::launch

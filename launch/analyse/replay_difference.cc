@@ -1,0 +1,148 @@
+#include "launch/analyse/replay_difference.h"
+
+#include <memory>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "graph/base/json_writer.h"
+#include "launch/inputs/edit_file.h"
+#include "replayer/delta/delta_replay.h"
+#include "replayer/gains.h"
+#include "replayer/perturb/ineffective_perturbations.h"
+#include "replayer/report/json.h"
+#include "replayer/report/text.h"
+
+namespace prism::launch {
+
+using replayer::DeltaReplay;
+using replayer::DeltaResult;
+
+namespace {
+
+struct Evaluation {
+  double before = 0;  // seconds of the last iteration
+  double after = 0;
+  bool full = false;
+  std::string why_full;
+  int64_t changed_ranks = 0;
+};
+
+Result<Evaluation> EvaluateDelta(const graph::Graph& graph,
+                                 const replayer::ReplayOptions& options,
+                                 const replayer::Edit& edit) {
+  PRISM_ASSIGN_OR_RETURN(const std::unique_ptr<DeltaReplay> recorded,
+                         DeltaReplay::Record(graph, options));
+  PRISM_ASSIGN_OR_RETURN(const DeltaResult edited, recorded->Evaluate(edit));
+  return Evaluation{SecondsFromNs(recorded->baseline().steady_iteration_ns()),
+                    SecondsFromNs(edited.replay->steady_iteration_ns()), edited.full,
+                    std::string(edited.why_full), edited.changed_ranks};
+}
+
+// A program with the same ops is an edit of durations; any other one is replayed from the start.
+Result<Evaluation> Evaluate(const graph::Graph& graph,
+                            const replayer::ReplayOptions& options,
+                            const EditFile& file) {
+  if (!file.program) {
+    return EvaluateDelta(graph, options, file.edit);
+  }
+  const auto durations =
+      replayer::AsDurations(graph, *file.program, file.edit.cluster.value_or(graph.cluster));
+  if (durations) {
+    replayer::Edit edit = file.edit;
+    edit.programs.insert(edit.programs.begin(), durations->begin(), durations->end());
+    return EvaluateDelta(graph, options, edit);
+  }
+  PRISM_ASSIGN_OR_RETURN(const replayer::EditedJob job,
+                         replayer::ApplyEdit(*file.program, options, file.edit));
+  PRISM_ASSIGN_OR_RETURN(const replayer::ReplayResult before, replayer::Replay(graph, options));
+  PRISM_ASSIGN_OR_RETURN(const replayer::ReplayResult after,
+                         replayer::Replay(job.graph, job.options));
+  return Evaluation{SecondsFromNs(before.steady_iteration_ns()),
+                    SecondsFromNs(after.steady_iteration_ns()), true, "a program with other ops",
+                    static_cast<int64_t>(graph.ranks.size())};
+}
+
+}  // namespace
+
+Result<std::string> EditDifference(const graph::Graph& graph,
+                                   const replayer::ReplayOptions& options,
+                                   const std::string& edit_file,
+                                   OutputFormat format) {
+  PRISM_ASSIGN_OR_RETURN(const EditFile file, ReadEditFile(edit_file, graph, options));
+  const Result<Evaluation> evaluated = Evaluate(graph, options, file);
+  if (!evaluated.ok()) {
+    return FaultOfEdit(evaluated.status(), edit_file);
+  }
+  const Evaluation& times = *evaluated;
+  PRISM_ASSIGN_OR_RETURN(const std::vector<graph::Warning> warnings,
+                         replayer::WarnOfNoEffect(graph, options));
+  const double change = times.after - times.before;
+  const auto ranks = static_cast<int64_t>(graph.ranks.size());
+  if (format == OutputFormat::kText) {
+    const std::string evaluation =
+        times.full ? fmt::format("a full replay ({})", times.why_full)
+                   : fmt::format("{} of {} ranks differ", times.changed_ranks, ranks);
+    std::string lines = fmt::format(
+        "iteration time: baseline {}, edited {}, difference {:+.{}f} s ({:+.3f} %); "
+        "{}\n",
+        replayer::FineSeconds(times.before), replayer::FineSeconds(times.after), change,
+        replayer::FineDecimals(times.before), 100 * (times.after / times.before - 1), evaluation);
+    lines += warnings.empty() ? "" : replayer::WarningLines(warnings);
+    for (const std::string& line : file.memory) {
+      lines += fmt::format("  memory   {}\n", line);
+    }
+    for (const std::string& line : file.assumptions) {
+      lines += fmt::format("  assumed  {}\n", line);
+    }
+    return lines;
+  }
+  std::string text;
+  JsonWriter json(&text);
+  json.BeginObject();
+  json.Key("iteration_s").BeginObject();
+  json.Field("baseline", times.before).Field("edited", times.after).Field("difference", change);
+  json.EndObject();
+  json.Field("evaluation", times.full ? "full" : "delta");
+  if (times.full) {
+    json.Field("why_full", times.why_full);
+  }
+  json.Field("changed_ranks", times.full ? ranks : times.changed_ranks).Field("ranks", ranks);
+  replayer::WriteWarnings(warnings, &json);
+  json.ArrayField("memory", file.memory);
+  json.ArrayField("assumptions", file.assumptions);
+  json.EndObject();
+  return text + "\n";
+}
+
+Result<std::string> Gains(const graph::Graph& graph,
+                          const replayer::ReplayOptions& options,
+                          OutputFormat format) {
+  PRISM_ASSIGN_OR_RETURN(const replayer::GainReport report, replayer::FindGains(graph, options));
+  const double seconds = SecondsFromNs(report.iteration_ns);
+  if (format == OutputFormat::kText) {
+    std::string text = fmt::format("iteration time {}; without\n", replayer::FineSeconds(seconds));
+    for (const replayer::Gain& gain : report.gains) {
+      const double without = SecondsFromNs(gain.iteration_ns);
+      text += fmt::format("  {:<28}{}  {:+.2f} %\n", gain.what, replayer::FineSeconds(without),
+                          100 * (without / seconds - 1));
+    }
+    return text;
+  }
+  std::string text;
+  JsonWriter json(&text);
+  json.BeginObject();
+  json.Field("iteration_s", seconds);
+  json.Key("without").BeginArray();
+  for (const replayer::Gain& gain : report.gains) {
+    const double without = SecondsFromNs(gain.iteration_ns);
+    json.BeginObject();
+    json.Field("what", gain.what).Field("iteration_s", without);
+    json.Field("gain_s", seconds - without);
+    json.EndObject();
+  }
+  json.EndArray().EndObject();
+  return text + "\n";
+}
+
+}  // namespace prism::launch

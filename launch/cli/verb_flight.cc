@@ -1,0 +1,251 @@
+// prism flight: compares a flight recorder's dump with what the rank and its peers do in the graph.
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "graph/base/file.h"
+#include "graph/base/json_writer.h"
+#include "graph/base/parse_number.h"
+#include "graph/base/units.h"
+#include "graph/describe.h"
+#include "graph/validate/valid_graph.h"
+#include "launch/analyse/flight/flight_match.h"
+#include "launch/cli/verb.h"
+#include "launch/inputs/sandbox_list.h"
+
+namespace prism::launch {
+namespace {
+
+// Up to this number, a dump is written for every peer; beyond it they have to be requested.
+constexpr size_t kDefaultPeers = 64;
+
+// What is known of a dump.
+struct FlightView {
+  const graph::Graph& graph;
+  Rank rank;
+  std::string path;
+  FlightDump dump;
+  FlightMatch match;
+  std::vector<Rank> written = {};  // peers
+  size_t left_out = 0;             // peers of the expected call whose dumps were not requested
+
+  [[nodiscard]] bool departs() const { return match.end() < match.did.size(); }
+  [[nodiscard]] const FlightEntry& departing() const {
+    return dump.entries[match.did[match.end()].first_entry];
+  }
+};
+
+std::string ShapesText(const FlightTensors& tensors) {
+  std::vector<std::string> parts;
+  for (size_t i = 0; i < tensors.sizes.size(); ++i) {
+    parts.push_back(fmt::format("[{}] {}", fmt::join(tensors.sizes[i], ", "), tensors.types[i]));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string EntryText(const FlightView& view, const FlightEntry& entry) {
+  const FlightGroup& group = view.dump.groups.at(entry.group);
+  const int64_t number = IsPeerEntry(entry) ? entry.p2p_seq_id : entry.collective_seq_id;
+  return fmt::format("{} of {}, number {} of {} (group {}), {}", entry.name,
+                     ShapesText(entry.input), number, group.description, entry.group, entry.state);
+}
+
+std::string ExpectedText(const FlightView& view) {
+  return graph::DescribeRankOp(view.graph, view.rank, view.match.expected().op);
+}
+
+std::string FlightText(const FlightView& view) {
+  const FlightMatch& match = view.match;
+  std::string text =
+      fmt::format("rank {}: {} in {}, in {}\n", view.rank.value(),
+                  FormatCounted(static_cast<int64_t>(match.did.size()), "NCCL call"),
+                  FormatCounted(static_cast<int64_t>(view.dump.groups.size()), "group"), view.path);
+  for (const auto& [name, count] : match.unknown) {
+    text += fmt::format("  left out         {} of {}, which is not a known NCCL call\n",
+                        FormatCounted(count, "call"), name);
+  }
+  text +=
+      fmt::format("  as in the graph  calls {} to {}, from call {} of the {} of an iteration on\n",
+                  match.begin, match.end() - 1, match.phase, match.iteration.size());
+  if (match.places > 1) {
+    text += fmt::format(
+        "                   one of {} places that match as well: the op is known up to a "
+        "repetition\n",
+        FormatCount(static_cast<int64_t>(match.places)));
+  }
+  if (match.count < match.iteration.size()) {
+    text += "                   less than one iteration; set where one begins with --begin N\n";
+  }
+  if (view.departs()) {
+    text += fmt::format("  then it did      {}\n", EntryText(view, view.departing()));
+    for (const FlightFrame& frame : view.departing().frames) {
+      text +=
+          fmt::format("                   at {} ({}:{})\n", frame.function, frame.file, frame.line);
+    }
+    text += fmt::format("  the graph has    {}\n", ExpectedText(view));
+  } else {
+    text += fmt::format("  next             {}\n", ExpectedText(view));
+  }
+  std::vector<uint32_t> peers;
+  for (const Rank peer : PeersOfExpected(view.graph, view.rank, match)) {
+    peers.push_back(peer.value());
+  }
+  text += fmt::format("  with             rank{} {}\n", peers.size() == 1 ? "" : "s",
+                      graph::MembersText(peers));
+  return text;
+}
+
+std::string FlightJson(const FlightView& view) {
+  std::string text;
+  JsonWriter json(&text);
+  json.BeginObject();
+  json.Field("rank", view.rank.value()).Field("calls", view.match.did.size());
+  json.Field("first_as_in_graph", view.match.begin).Field("as_in_graph", view.match.count);
+  json.Field("calls_of_iteration", view.match.iteration.size());
+  json.Field("places", view.match.places);
+  json.Key("left_out").BeginObject();
+  for (const auto& [name, count] : view.match.unknown) {
+    json.Field(name, count);
+  }
+  json.EndObject();
+  json.Field("departs", view.departs());
+  json.Field("did", view.departs() ? EntryText(view, view.departing()) : std::string());
+  json.Field("graph", ExpectedText(view));
+  json.Key("peers").BeginArray();
+  for (const Rank peer : PeersOfExpected(view.graph, view.rank, view.match)) {
+    json.Value(peer.value());
+  }
+  json.EndArray().Field("dumps_written", view.written.size()).EndObject();
+  return text + "\n";
+}
+
+// torchfrtrace reads the digits at the end of a file's name as the rank.
+std::string PrefixOf(const std::string& path) {
+  std::string name = std::filesystem::path(path).filename();
+  const size_t last = name.find_last_not_of("0123456789");
+  return name.substr(0, last == std::string::npos ? 0 : last + 1);
+}
+
+Result<Rank> RankOf(const VerbArguments& arguments, const graph::Graph& graph) {
+  const std::string& path = arguments.operands()[1];
+  const std::string name = std::filesystem::path(path).filename();
+  int64_t rank = -1;
+  ParseNumber(name.substr(PrefixOf(path).size()), &rank);
+  const auto world = static_cast<int64_t>(graph.ranks.size());
+  PRISM_RETURN_IF_ERROR(arguments.ReadInt("rank", 0, world - 1, &rank));
+  if (rank < 0 || rank >= world) {
+    return InvalidArgument(fmt::format(
+        "the name {} does not end in a rank of the job (below {}); give the rank with --rank R",
+        path, world));
+  }
+  return Rank(static_cast<uint32_t>(rank));
+}
+
+Status ChooseRanksToWrite(const VerbArguments& arguments, FlightView* view) {
+  if (arguments.Has("ranks")) {
+    PRISM_ASSIGN_OR_RETURN(view->written,
+                           NumberedRanks("--ranks", arguments.Text("ranks"), view->graph.job));
+    std::erase(view->written, view->rank);
+    return OkStatus();
+  }
+  view->written = PeersOfExpected(view->graph, view->rank, view->match);
+  const size_t kept = std::min(view->written.size(), kDefaultPeers);
+  view->left_out = view->written.size() - kept;
+  view->written.resize(kept);
+  return OkStatus();
+}
+
+// An existing file may be the dump that a rank itself wrote.
+Status RefuseOverwriting(const std::string& path, const std::string& bytes) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) {
+    return OkStatus();
+  }
+  PRISM_ASSIGN_OR_RETURN(const std::string there, ReadFile(path));
+  return there == bytes ? OkStatus()
+                        : InvalidArgument(fmt::format(
+                              "-o: {} exists and would be overwritten; name another folder", path));
+}
+
+Status WriteDumps(const std::string& folder, const std::string& own, FlightView* view) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  const std::string prefix = folder + "/" + PrefixOf(view->path);
+  std::map<uint32_t, std::string> dumps = {{view->rank.value(), own}};
+  for (const Rank peer : view->written) {
+    dumps[peer.value()] =
+        EncodeFlightDump(PeerDump(view->graph, view->rank, view->dump, view->match, peer));
+  }
+  AtomicFileSet files(prefix);
+  for (const auto& [rank, bytes] : dumps) {
+    const std::string suffix = fmt::format("{}", rank);
+    PRISM_RETURN_IF_ERROR(RefuseOverwriting(prefix + suffix, bytes));
+    PRISM_RETURN_IF_ERROR(files.Write(suffix, bytes));
+  }
+  return files.Commit();
+}
+
+Result<VerbOutput> RunFlight(const VerbArguments& arguments) {
+  PRISM_ASSIGN_OR_RETURN(const graph::LoadedGraph loaded,
+                         graph::LoadValidGraph(arguments.operands()[0]));
+  const std::string& path = arguments.operands()[1];
+  PRISM_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
+  PRISM_ASSIGN_OR_RETURN(FlightDump dump, DecodeFlightDump(bytes, path));
+  PRISM_ASSIGN_OR_RETURN(const Rank rank, RankOf(arguments, loaded.graph));
+  int64_t begin = -1;
+  PRISM_RETURN_IF_ERROR(arguments.ReadInt("begin", 0, std::numeric_limits<int32_t>::max(), &begin));
+  const auto known = begin < 0 ? std::nullopt : std::optional<size_t>(begin);
+  PRISM_ASSIGN_OR_RETURN(FlightMatch match, MatchDump(loaded.graph, rank, dump, known));
+  FlightView view{loaded.graph, rank, path, std::move(dump), std::move(match)};
+  std::string written;
+  if (arguments.Has("o")) {
+    const std::string folder = arguments.Text("o");
+    PRISM_RETURN_IF_ERROR(ChooseRanksToWrite(arguments, &view));
+    PRISM_RETURN_IF_ERROR(WriteDumps(folder, bytes, &view));
+    written = fmt::format("  written          {} in {}: torchfrtrace --allow-incomplete-ranks {}\n",
+                          FormatCounted(static_cast<int64_t>(view.written.size()) + 1, "dump"),
+                          folder, folder);
+    if (view.left_out > 0) {
+      written += fmt::format("                   without those of {}: --ranks LIST\n",
+                             FormatCounted(static_cast<int64_t>(view.left_out), "more peer"));
+    }
+  }
+  VerbOutput output;
+  output.text =
+      arguments.format() == OutputFormat::kJson ? FlightJson(view) : FlightText(view) + written;
+  return output;
+}
+
+}  // namespace
+
+Verb FlightVerb() {
+  Verb verb;
+  verb.spec = {
+      "flight",
+      "GRAPH DUMP",
+      "compare a dump of PyTorch's flight recorder with the graph",
+      "DUMP is torch's dump of one rank, of a sandbox rank or of the real job\n"
+      "(TORCH_FR_BUFFER_SIZE=2000, TORCH_NCCL_DEBUG_INFO_TEMP_FILE=PREFIX; at a time-out, or by\n"
+      "torch._C._distributed_c10d._dump_nccl_trace). The longest run of calls that repeats the\n"
+      "graph's iteration counts as what the rank did right.\n",
+      2,
+      2,
+      {{"rank", "R", "the digits at the end of DUMP's name", "the rank that wrote the dump"},
+       {"begin", "N", "the longest run",
+        "number of the call in DUMP, from 0, that begins an iteration"},
+       {"o", "FOLDER", "none", "also write what the dumps of its peers would be, for torchfrtrace"},
+       {"ranks", "LIST", "up to 64 members of the expected call",
+        "peers to write: numbers and ranges"}}};
+  verb.run = RunFlight;
+  return verb;
+}
+
+}  // namespace prism::launch

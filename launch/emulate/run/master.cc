@@ -1,0 +1,330 @@
+#include "launch/emulate/run/master.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "graph/base/units.h"
+#include "graph/describe.h"
+#include "graph/file.h"
+#include "graph/validate/valid_graph.h"
+#include "launch/emulate/run/host_time.h"
+#include "launch/emulate/run/messages.h"
+#include "launch/emulate/run/program_layout.h"
+#include "launch/emulate/run/rehearsal.h"
+#include "launch/emulate/run/source_finder.h"
+#include "launch/inputs/perturbation.h"
+#include "launch/plan/replay_range.h"
+#include "launch/process/interrupt.h"
+#include "launch/process/stop_watch.h"
+#include "launch/process/wire.h"
+#include "replayer/perturb/ineffective_perturbations.h"
+#include "slicer/stitch/stitch.h"
+
+namespace prism::launch {
+
+Master::Master(RunContext& context, MpiSession& session, Progress& progress)
+    : context_(context),
+      session_(session),
+      progress_(progress),
+      worker_(context, session),
+      slice_(context.options.iterations) {
+}
+
+Master::~Master() = default;
+
+int Master::WorkerOf(Rank rank) const {
+  const auto& ranks = context_.sandbox_ranks;
+  const auto at = std::lower_bound(ranks.begin(), ranks.end(), rank) - ranks.begin();
+  return static_cast<int>(at % session_.size());
+}
+
+void Master::TakeEmulated(MessageKind kind, WireReader* message, Coordinator* coordinator) {
+  if (kind == MessageKind::kOps) {
+    WireReader events(message->GetText());
+    coordinator->Take(&events);
+    return;
+  }
+  const Rank rank(message->Get<uint32_t>());
+  logs_[rank] = message->GetText();
+  if (const std::string_view history = message->GetText(); !history.empty()) {
+    snapshots_[rank] = history;
+  }
+  coordinator->RankLeft(rank);
+}
+
+Status Master::HandleMessage(const PeerMessage& message, Coordinator* coordinator) {
+  WireReader in(message.bytes);
+  const auto kind = in.Get<MessageKind>();
+  switch (kind) {
+    case MessageKind::kHello: {
+      const auto process = static_cast<pid_t>(in.Get<int64_t>());
+      std::array<char, 256> host = {};
+      gethostname(host.data(), host.size() - 1);
+      if (in.GetText() == host.data() && process != getpid()) {
+        memory_.Watch(process);
+      }
+      return OkStatus();
+    }
+    case MessageKind::kRecorded: {
+      PRISM_ASSIGN_OR_RETURN(RecordedRank recorded, GetRecorded(&in));
+      slice_.Add(std::move(recorded));
+      return OkStatus();
+    }
+    case MessageKind::kStopped: {
+      StoppedRank stopped = GetStopped(&in);
+      context_.logger.Info(
+          "rank {} stopped after it was given doubtful values in place of those of {}",
+          stopped.rank.value(), graph::RanksText(stopped.doubtful_givers));
+      slice_.Add(std::move(stopped));
+      return OkStatus();
+    }
+    case MessageKind::kFailed: {
+      const auto code = static_cast<StatusCode>(in.Get<int32_t>());
+      return {code, std::string(in.GetText())};
+    }
+    case MessageKind::kOps:
+    case MessageKind::kRankLeft:
+      // Workers may still have sent messages of an emulation that was abandoned.
+      if (coordinator != nullptr && in.Get<uint32_t>() == emulations_) {
+        TakeEmulated(kind, &in, coordinator);
+      }
+      return OkStatus();
+    default:
+      worker_.Handle(message.bytes);
+      return OkStatus();
+  }
+}
+
+Status Master::Pump(Coordinator* coordinator) {
+  PRISM_RETURN_IF_ERROR(InterruptStatus());
+  bool busy = false;
+  while (const std::optional<PeerMessage> message = session_.TryReceive()) {
+    PRISM_RETURN_IF_ERROR(HandleMessage(*message, coordinator));
+    busy = true;
+  }
+  if (coordinator != nullptr && busy) {
+    SendAnswers(coordinator->Advance());
+  }
+  busy = worker_.Step() || busy;
+  if (!busy) {
+    worker_.Wait();
+  }
+  return OkStatus();
+}
+
+void Master::SendAnswers(const AnswerBatch& batch) {
+  std::map<int, AnswerBatch> by_worker;
+  for (const EventEnd& end : batch.ends) {
+    by_worker[WorkerOf(end.rank)].ends.push_back(end);
+  }
+  for (const RankAnswer& answer : batch.answers) {
+    by_worker[WorkerOf(answer.rank)].answers.push_back(answer);
+  }
+  for (const HoldEnd& hold : batch.holds) {
+    by_worker[WorkerOf(hold.rank)].holds.push_back(hold);
+  }
+  for (const auto& [worker, part] : by_worker) {
+    WireWriter body;
+    PutBatch(part, &body);
+    session_.Send(worker, WireWriter().Put(MessageKind::kAnswers).PutText(body.Take()).Take());
+  }
+}
+
+Status Master::Record(const std::vector<Rank>& ranks) {
+  for (std::vector<Rank> next = ranks; !next.empty();) {
+    PRISM_RETURN_IF_ERROR(RecordRound(next));
+    if (next = slice_.Entangled(); !next.empty()) {
+      PRISM_RETURN_IF_ERROR(RehearseRanks(next));
+      continue;
+    }
+    PRISM_ASSIGN_OR_RETURN(next, slice_.TakeLacking());
+    if (!next.empty() && !slice_.HasRun(next.front())) {
+      context_.logger.Info("recording {} first", graph::RanksText(next));
+    }
+  }
+  return OkStatus();
+}
+
+// By this process alone, which holds what the ranks share.
+Status Master::RehearseRanks(const std::vector<Rank>& ranks) {
+  context_.logger.Info("{} wait for what the others of them send: running them together",
+                       graph::RanksText(ranks));
+  PRISM_ASSIGN_OR_RETURN(const std::string values,
+                         Rehearse(context_, ranks, slice_.book(), slice_.length()));
+  slice_.AddRehearsed(ranks, values);
+  return OkStatus();
+}
+
+Status Master::RecordRound(const std::vector<Rank>& ranks) {
+  progress_.BeginStage(
+      "slice",
+      fmt::format(
+          "{} of {} in {}", ranks.size(), FormatCounted(context_.job.parallel.world_size(), "rank"),
+          session_.size() == 1 ? "one process" : fmt::format("{} processes", session_.size())));
+  for (int worker = 0; worker < session_.size(); ++worker) {
+    WireWriter message;
+    message.Put(MessageKind::kRecord).Put(slice_.length());
+    message.PutText(slice_.book());
+    PutRanks(ranks, &message);
+    session_.Send(worker, message.Take());
+  }
+  while (slice_.ended_in_round() < ranks.size()) {
+    PRISM_RETURN_IF_ERROR(Pump(nullptr));
+    progress_.Update(static_cast<double>(slice_.ended_in_round()) /
+                     static_cast<double>(ranks.size()));
+  }
+  slice_.EndRound();
+  return OkStatus();
+}
+
+// The built-in workload's ranks are planned; those of a user's program follow from what earlier
+// ones did.
+Status Master::Slice() {
+  worker_.Begin();
+  if (!context_.options.graph.empty()) {
+    return OkStatus();
+  }
+  if (!context_.job.user_program) {
+    return Record(context_.plan.RecordedRanks());
+  }
+  const slicer::ProbeOptions options = MakeProbeOptions(context_);
+  while (true) {
+    PRISM_ASSIGN_OR_RETURN(const slicer::ProbeStep step,
+                           slicer::NextProbe(options, slice_.fragments()));
+    const std::vector<Rank> next = step.record.empty() ? slice_.TakeToldTooEarly() : step.record;
+    if (next.empty()) {
+      progress_.Clear();
+      return SettleProgram(step, slice_.fragments(), &context_);
+    }
+    PRISM_RETURN_IF_ERROR(Record(next));
+  }
+}
+
+// Found by another run of the rank, or of the one that was recorded for its role.
+std::string Master::SourceLinesOf(const graph::Graph& graph, Rank rank, uint32_t op) {
+  SourceQuery query;
+  query.rank = slice_.IterationOf(rank) ? rank : graph.role_of(rank).representative;
+  const std::optional<int32_t> iteration = slice_.IterationOf(query.rank);
+  if (!context_.job.user_program || !iteration) {
+    return {};
+  }
+  query.program = &graph.role_of(rank).program;
+  query.op = op;
+  query.iteration = *iteration;
+  const SharedMemory values("prism-values", slice_.book());
+  if (values.valid() && !slice_.book().empty()) {
+    query.meeting.values = values.Path();
+    query.meeting.value_bytes[query.rank] = slice_.ValueBytes(query.rank);
+  }
+  const Result<std::vector<std::string>> frames = FindSource(context_, query);
+  std::string text;
+  if (frames.ok()) {
+    for (const std::string& frame : *frames) {
+      text += fmt::format("\n    rank {} at {}", query.rank.value(), frame);
+    }
+  }
+  return text;
+}
+
+Status Master::Build(RunOutcome* outcome) {
+  if (!context_.options.graph.empty()) {
+    progress_.BeginStage("build", fmt::format("from {}", context_.options.graph));
+    PRISM_ASSIGN_OR_RETURN(outcome->graph, graph::ReadGraph(context_.options.graph));
+    outcome->graph.job.seed = context_.job.seed;
+    outcome->graph.cluster = context_.cluster;
+    outcome->graph.sandbox_ranks = context_.sandbox_ranks;
+  } else {
+    progress_.BeginStage(
+        "build",
+        fmt::format("graph of {}", FormatCounted(context_.job.parallel.world_size(), "rank")));
+    for (const graph::Fragment& fragment : slice_.fragments()) {
+      outcome->startup_seconds.push_back(fragment.startup_seconds);
+      outcome->iteration_seconds.push_back(fragment.iteration_seconds);
+      if (!fragment.torch_version.empty()) {
+        outcome->torch_version = fragment.torch_version;
+      }
+    }
+    slicer::StitchInput input;
+    input.job = context_.job;
+    input.cluster = context_.cluster;
+    input.plan = context_.plan;
+    input.fragments = slice_.TakeFragments();
+    input.sandbox_ranks = context_.sandbox_ranks;
+    input.assumptions = context_.assumptions;
+    PRISM_ASSIGN_OR_RETURN(outcome->graph, slicer::Stitch(std::move(input)));
+    context_.job = outcome->graph.job;
+  }
+  PRISM_RETURN_IF_ERROR(graph::RefuseInvalid(&outcome->graph, [&](Rank rank, uint32_t op) {
+    return SourceLinesOf(outcome->graph, rank, op);
+  }));
+  outcome->graph_bytes = graph::EncodeGraph(outcome->graph);
+  return InterruptStatus();
+}
+
+Status Master::ReplayAll(RunOutcome* outcome) {
+  progress_.BeginStage("replay", "all ranks in virtual time");
+  PRISM_ASSIGN_OR_RETURN(replayer::ReplayOptions options,
+                         MakeReplayOptions(context_.options, context_.job, context_.cluster));
+  options.traced = context_.traced_ranks;
+  PRISM_ASSIGN_OR_RETURN(outcome->result, replayer::Replay(outcome->graph, options));
+  PRISM_ASSIGN_OR_RETURN(
+      const ReplayRange range,
+      RangeBySpread(outcome->graph, options, outcome->result.steady_iteration_ns()));
+  PRISM_ASSIGN_OR_RETURN(outcome->replay_warnings,
+                         replayer::WarnOfNoEffect(outcome->graph, options, outcome->result));
+  outcome->replayed_ns = outcome->result.steady_iteration_ns();
+  outcome->low_ns = range.low_ns;
+  outcome->high_ns = range.high_ns;
+  return OkStatus();
+}
+
+Status Master::RunStages(RunOutcome* outcome) {
+  const auto timed = [](double* seconds, auto&& stage) {
+    const StopWatch watch;
+    Status status = stage();
+    *seconds = watch.Seconds();
+    return status;
+  };
+  WallTimes& wall = outcome->wall;
+  PRISM_RETURN_IF_ERROR(timed(&wall.slice_s, [&] { return Slice(); }));
+  if (context_.options.host_factor > 0) {
+    UseMeasuredHostTime(slice_.fragments(), context_.options.host_factor, &context_.cluster);
+    const graph::ParameterTable& table = context_.cluster.parameters;
+    context_.logger.Info("host time as measured: {:.1f} us a kernel, {:.1f} us a collective",
+                         table.Value("host.kernel_ns") / 1e3,
+                         table.Value("host.collective_ns") / 1e3);
+  }
+  PRISM_RETURN_IF_ERROR(timed(&wall.build_s, [&] { return Build(outcome); }));
+  PRISM_RETURN_IF_ERROR(timed(&wall.replay_s, [&] { return ReplayAll(outcome); }));
+  return timed(&wall.emulate_s, [&] { return Emulate(outcome); });
+}
+
+void Master::StopWorkers(const Status& status) {
+  for (int worker = 1; worker < session_.size(); ++worker) {
+    session_.Send(
+        worker,
+        WireWriter().Put(MessageKind::kStop).Put(static_cast<int32_t>(status.code())).Take());
+  }
+}
+
+Result<RunOutcome> Master::Run() {
+  RunOutcome outcome;
+  const Status status = RunStages(&outcome);
+  worker_.KillProcesses();
+  StopWorkers(status);
+  progress_.Clear();
+  if (!status.ok()) {
+    return status;
+  }
+  outcome.logs = logs_;
+  outcome.snapshots = std::move(snapshots_);
+  return outcome;
+}
+
+}  // namespace prism::launch

@@ -1,0 +1,87 @@
+#include "launch/emulate/run/messages.h"
+
+namespace prism::launch {
+
+void PutRanks(const std::vector<Rank>& ranks, WireWriter* message) {
+  message->Put(static_cast<uint32_t>(ranks.size()));
+  for (const Rank rank : ranks) {
+    message->Put(rank.value());
+  }
+}
+
+std::vector<Rank> GetRanks(WireReader* message) {
+  std::vector<Rank> ranks(message->Get<uint32_t>());
+  for (Rank& rank : ranks) {
+    rank = Rank(message->Get<uint32_t>());
+  }
+  return ranks;
+}
+
+std::string Encode(const RecordedRank& recorded) {
+  WireWriter out;
+  out.Put(MessageKind::kRecorded).PutText(graph::SerializeFragment(recorded.fragment));
+  PutRanks(recorded.doubtful_givers, &out);
+  return out.Put(recorded.guessed).PutText(recorded.values).Take();
+}
+
+Result<RecordedRank> GetRecorded(WireReader* message) {
+  RecordedRank read;
+  PRISM_ASSIGN_OR_RETURN(read.fragment, graph::ParseFragment(message->GetText()));
+  read.doubtful_givers = GetRanks(message);
+  read.guessed = message->Get<bool>();
+  read.values = message->GetText();
+  return read;
+}
+
+std::string Encode(const StoppedRank& stopped) {
+  WireWriter out;
+  out.Put(MessageKind::kStopped).Put(stopped.rank.value());
+  out.Put(static_cast<int32_t>(stopped.end.code())).PutText(stopped.end.message());
+  PutRanks(stopped.doubtful_givers, &out);
+  return out.PutText(stopped.values).Take();
+}
+
+StoppedRank GetStopped(WireReader* message) {
+  StoppedRank read;
+  read.rank = Rank(message->Get<uint32_t>());
+  const auto code = static_cast<StatusCode>(message->Get<int32_t>());
+  read.end = {code, std::string(message->GetText())};
+  read.doubtful_givers = GetRanks(message);
+  read.values = message->GetText();
+  return read;
+}
+
+std::string Encode(const EmulateMessage& message) {
+  WireWriter out;
+  out.Put(MessageKind::kEmulate)
+      .Put(message.number)
+      .PutText(message.graph_bytes)
+      .PutText(message.exchange)
+      .Put(message.store_port);
+  PutRanks(message.log_ranks, &out);
+  PutRanks(message.snapshot_ranks, &out);
+  out.Put(message.iterations).PutText(message.values).Put<uint64_t>(message.value_bytes.size());
+  for (const uint64_t bytes : message.value_bytes) {
+    out.Put(bytes);
+  }
+  return out.Take();
+}
+
+EmulateMessage GetEmulate(WireReader* message) {
+  EmulateMessage read;
+  read.number = message->Get<uint32_t>();
+  read.graph_bytes = message->GetText();
+  read.exchange = message->GetText();
+  read.store_port = message->Get<uint16_t>();
+  read.log_ranks = GetRanks(message);
+  read.snapshot_ranks = GetRanks(message);
+  read.iterations = message->Get<int32_t>();
+  read.values = message->GetText();
+  read.value_bytes.resize(message->Get<uint64_t>());
+  for (uint64_t& bytes : read.value_bytes) {
+    bytes = message->Get<uint64_t>();
+  }
+  return read;
+}
+
+}  // namespace prism::launch

@@ -1,0 +1,204 @@
+#include "launch/emulate/run/record_pass.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "launch/emulate/run/recorded_process.h"
+#include "launch/emulate/sandbox/record_turn.h"
+#include "launch/emulate/sandbox/stall_watch.h"
+#include "slicer/record/recorder.h"
+
+namespace prism::launch {
+namespace {
+
+// For the built-in workload, which is given its number of iterations.
+constexpr int kRecordedIterations = 2;
+
+}  // namespace
+
+struct RecordPass::Slot {
+  std::unique_ptr<StoreServer> store;
+  RecordedProcess recorded;
+  StallWatch stall_watch;
+  std::optional<RecordedRank> otherwise = {};
+  bool finished = false;
+};
+
+RecordPass::RecordPass(const RunContext& context, size_t slots)
+    : context_(context), slot_count_(slots) {
+}
+
+RecordPass::~RecordPass() = default;
+
+void RecordPass::ReportStacks() {
+  for (const auto& slot : slots_) {
+    slot->recorded.ReportStacks("is being recorded");
+  }
+}
+
+Status RecordPass::Add(const std::vector<Rank>& ranks,
+                       std::string_view values,
+                       const RecordedLength& length) {
+  PRISM_CHECK(done());
+  for (const Rank rank : ranks) {
+    wanted_.push_back({rank, length});
+  }
+  values_bytes_ = values.size();
+  if (values.empty()) {
+    return OkStatus();
+  }
+  values_ = std::make_unique<SharedMemory>("prism-values", values);
+  return values_->valid() ? OkStatus()
+                          : EnvironmentLacks("cannot create shared memory for recorded values");
+}
+
+// Rank 0 of a user's program runs on, to see whether it has as many iterations as requested, and
+// whether some of them differ.
+bool RecordPass::HasSeenAll(const Slot& slot) const {
+  const slicer::Recorder& recorder = slot.recorded.recorder();
+  if (!recorder.complete() || !context_.job.user_program || slot.recorded.rank() != Rank(0) ||
+      !recorder.steady_iteration().has_value()) {
+    return recorder.complete();
+  }
+  return recorder.has_looked_for_period();
+}
+
+bool RecordPass::done() const {
+  return wanted_.empty() && slots_.empty();
+}
+
+Status RecordPass::StartNext() {
+  auto [rank, length, otherwise] = std::move(wanted_.front());
+  wanted_.pop_front();
+  SandboxRequest request;
+  request.rank = rank;
+  request.mode = channel::Mode::kRecord;
+  request.present = {rank};
+  request.iterations = kBuiltInWarmup + kRecordedIterations;
+  PRISM_ASSIGN_OR_RETURN(auto store, StartStore(context_, 1));
+  request.meeting.store_port = store == nullptr ? 0 : store->port();
+  if (values_ != nullptr) {
+    request.meeting.values = values_->Path();
+    request.meeting.value_bytes[rank] = values_bytes_;
+  }
+  PRISM_ASSIGN_OR_RETURN(auto process, SandboxProcess::Start(MakeSandboxSpec(context_, request)));
+  slicer::RecorderOptions options = MakeRecorderOptions(context_, rank, length);
+  if (context_.job.user_program && rank == Rank(0)) {
+    options.steady_iterations = context_.options.iterations;
+  }
+  slots_.push_back(std::make_unique<Slot>(
+      Slot{std::move(store), RecordedProcess(std::move(process), options),
+           StallWatch(context_.options.stall_timeout_s), std::move(otherwise)}));
+  return OkStatus();
+}
+
+Result<bool> RecordPass::StepSlot(Slot& slot) {
+  const RecordTaker see = [&](const channel::Record& record,
+                              std::span<const std::byte> payload) -> Result<bool> {
+    PRISM_RETURN_IF_ERROR(slot.recorded.See(record, payload));
+    return !HasSeenAll(slot);
+  };
+  PRISM_ASSIGN_OR_RETURN(const RecordTurn turn, TakeRecords(slot.recorded.process(), see));
+  PRISM_RETURN_IF_ERROR(CheckStore(context_, slot.store.get()));
+  if (turn.exited || HasSeenAll(slot)) {
+    slot.finished = true;
+    PRISM_RETURN_IF_ERROR(FinishSlot(slot));
+  } else if (turn.moves > 0) {
+    slot.stall_watch.Move();
+  } else if (const Status stall = slot.stall_watch.Check(slot.recorded.process(),
+                                                         slot.recorded.recorder().iterations() - 1);
+             !stall.ok()) {
+    if (!slot.recorded.recorder().has_steady_iterations()) {
+      return stall;
+    }
+    slot.finished = true;
+    PRISM_RETURN_IF_ERROR(FinishSlot(slot));
+  }
+  return turn.records > 0 || turn.exited;
+}
+
+// What a program does after the requested iterations is ignored.
+Status RecordPass::EndProgram(Slot& slot) {
+  if (HasSeenAll(slot) || slot.recorded.recorder().has_steady_iterations()) {
+    slot.recorded.process().Kill();  // a user's program, which would train on
+    return OkStatus();
+  }
+  return slot.recorded.ExitStatus();
+}
+
+Status RecordPass::FinishSlot(Slot& slot) {
+  const Status end = EndProgram(slot);
+  Result<graph::Fragment> fragment = end.ok() ? slot.recorded.recorder().Finish() : end;
+  const std::optional<int32_t> steps = slot.recorded.recorder().period();
+  if (!fragment.ok() && slot.otherwise.has_value()) {
+    context_.logger.Info("rank {}: alternating steps could not be recorded as one iteration: {}",
+                         slot.recorded.rank().value(), fragment.status().message());
+    recorded_.push_back(*std::move(slot.otherwise));
+    return OkStatus();
+  }
+  if (end.code() == StatusCode::kRunFailed && !slot.recorded.doubtful_givers().empty()) {
+    stopped_.push_back({slot.recorded.rank(), end, slot.recorded.doubtful_givers(),
+                        slot.recorded.CertainValues()});
+    return OkStatus();
+  }
+  PRISM_RETURN_IF_ERROR(end);
+  if (!fragment.ok() && !steps.has_value()) {
+    return Status(fragment.status().code(),
+                  fmt::format("recording rank {}: {}; {}", slot.recorded.rank().value(),
+                              fragment.status().message(), slot.recorded.process().LastLines()));
+  }
+  std::optional<RecordedRank> recorded;
+  if (fragment.ok()) {
+    slot.recorded.AddRealTimes(&*fragment);
+    std::string values = slot.recorded.Values(fragment->warmup_iterations);
+    recorded = RecordedRank{*std::move(fragment), std::move(values), slot.recorded.guessed(),
+                            slot.recorded.doubtful_givers()};
+  }
+  if (slot.recorded.recorder().has_looked_less()) {
+    context_.logger.Info(
+        "rank {} was recorded for {} iterations only, because they have many ops; if something "
+        "else recurs less often, mark iterations with a range \"iteration\"",
+        slot.recorded.rank().value(), slot.recorded.recorder().iterations());
+  }
+  if (steps.has_value()) {  // again, with longer iterations
+    wanted_.push_front({slot.recorded.rank(), {.steps = *steps}, std::move(recorded)});
+  } else {
+    recorded_.push_back(*std::move(recorded));
+  }
+  return OkStatus();
+}
+
+Result<bool> RecordPass::Step() {
+  bool busy = false;
+  while (!wanted_.empty() && slots_.size() < slot_count_) {
+    PRISM_RETURN_IF_ERROR(StartNext());
+    busy = true;
+  }
+  for (const auto& slot : slots_) {
+    PRISM_ASSIGN_OR_RETURN(const bool did_something, StepSlot(*slot));
+    busy = busy || did_something;
+  }
+  std::erase_if(slots_, [](const auto& slot) { return slot->finished; });
+  return busy;
+}
+
+void RecordPass::Wait() {
+  if (!slots_.empty()) {
+    WaitForRecords(slots_[waits_++ % slots_.size()]->recorded.process());
+  }
+}
+
+std::vector<Rank> ShareOf(const std::vector<Rank>& ranks, int worker, int workers) {
+  std::vector<Rank> share;
+  for (size_t i = static_cast<size_t>(worker); i < ranks.size();
+       i += static_cast<size_t>(workers)) {
+    share.push_back(ranks[i]);
+  }
+  return share;
+}
+
+}  // namespace prism::launch

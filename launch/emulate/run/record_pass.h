@@ -1,0 +1,85 @@
+// The slice: every recorded rank runs its program once at the target's world size, by itself, and
+// its op stream becomes a fragment. Each worker process takes its share; fragments are collected on
+// process 0.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "graph/base/ids.h"
+#include "graph/base/status.h"
+#include "graph/fragment.h"
+#include "launch/emulate/run/recorded_slice.h"
+#include "launch/emulate/run/run_context.h"
+#include "launch/emulate/sandbox/shared_memory.h"
+
+namespace prism::launch {
+
+// This process's share of the ranks, up to `slots` sandbox processes at a time. Step() does what
+// can be done now.
+class RecordPass {
+ public:
+  RecordPass(const RunContext& context, size_t slots);
+  ~RecordPass();
+
+  // `values`: the book of what ranks recorded before have sent. Ranks added before must be done.
+  Status Add(const std::vector<Rank>& ranks, std::string_view values, const RecordedLength& length);
+
+  // Starts, drains and finishes processes. True when something happened. Failures: kRunFailed
+  // naming the rank, how its program ended and its last lines; for a full device the rank, the op
+  // and the bytes.
+  Result<bool> Step();
+
+  // Says on stderr which ranks are being recorded, with their stacks.
+  void ReportStacks();
+
+  // Sleeps briefly, until there may be something to do.
+  void Wait();
+
+  [[nodiscard]] bool done() const;
+
+  // Ranks finished since the last call.
+  std::vector<RecordedRank> TakeRecorded() { return std::move(recorded_); }
+
+  // Ranks stopped since the last call: of a user's program, which may have failed for want of what
+  // absent ranks would have sent.
+  std::vector<StoppedRank> TakeStopped() { return std::move(stopped_); }
+
+ private:
+  struct Slot;
+
+  // Still to be recorded. `otherwise` applies if the program does not repeat with the steps per
+  // iteration asked for: it was then recorded with one step per iteration.
+  struct Wanted {
+    Rank rank;
+    RecordedLength length;
+    std::optional<RecordedRank> otherwise = {};
+  };
+
+  Status StartNext();
+  [[nodiscard]] bool HasSeenAll(const Slot& slot) const;
+  Result<bool> StepSlot(Slot& slot);
+  Status EndProgram(Slot& slot);
+  Status FinishSlot(Slot& slot);
+
+  const RunContext& context_;
+  std::deque<Wanted> wanted_;
+  size_t slot_count_;
+  size_t waits_ = 0;
+  std::vector<std::unique_ptr<Slot>> slots_;
+  std::vector<RecordedRank> recorded_;
+  std::vector<StoppedRank> stopped_;
+  std::unique_ptr<SharedMemory> values_;  // null: the book is empty
+  uint64_t values_bytes_ = 0;
+};
+
+// The ranks that worker `worker` of `workers` takes: every workers-th.
+std::vector<Rank> ShareOf(const std::vector<Rank>& ranks, int worker, int workers);
+
+}  // namespace prism::launch

@@ -1,0 +1,115 @@
+#include "launch/emulate/run/recorded_process.h"
+
+#include <cstdio>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "launch/emulate/sandbox/torch_version.h"
+#include "shim/channel/value_book.h"
+
+namespace prism::launch {
+namespace {
+
+using channel::RecordKind;
+
+constexpr size_t kLargestHeld = 3;  // blocks shown when the device is full
+
+}  // namespace
+
+slicer::RecorderOptions MakeRecorderOptions(const RunContext& context,
+                                            Rank rank,
+                                            const RecordedLength& length) {
+  slicer::RecorderOptions options;
+  options.rank = rank;
+  options.warmup_iterations = context.job.user_program ? 0 : kBuiltInWarmup;
+  options.steps_per_iteration = length.steps;
+  options.least_iterations = length.iterations;
+  options.chosen = length.chosen;
+  options.world_size = static_cast<int32_t>(context.job.parallel.world_size());
+  return options;
+}
+
+RecordedProcess::RecordedProcess(std::unique_ptr<SandboxProcess> process,
+                                 const slicer::RecorderOptions& options)
+    : process_(std::move(process)),
+      options_(options),
+      recorder_(options),
+      memory_watch_(options.rank) {
+}
+
+Status RecordedProcess::See(const channel::Record& record, std::span<const std::byte> payload) {
+  if (record.kind == RecordKind::kBeginAgain) {
+    recorder_ = slicer::Recorder(options_);
+    startup_seconds_ = 0;
+    return OkStatus();
+  }
+  memory_watch_.See(record, payload);
+  SeeMeeting(record, payload);
+  PRISM_RETURN_IF_ERROR(recorder_.Consume(record, payload)
+                            .WithContext(fmt::format("recording rank {}", options_.rank.value())));
+  if (record.kind == RecordKind::kOutOfMemory) {
+    held_ = recorder_.Held(kLargestHeld);  // a failing program frees its blocks
+  }
+  SeeTime(record);
+  return OkStatus();
+}
+
+// What the rank sent, and was given.
+void RecordedProcess::SeeMeeting(const channel::Record& record,
+                                 std::span<const std::byte> payload) {
+  if (record.kind == RecordKind::kValue && !recorder_.has_steady_iterations()) {
+    channel::ValueHead head = record.value;
+    head.giver = static_cast<int32_t>(options_.rank.value());
+    head.iteration = recorder_.iterations();
+    head.uncertain = doubtful_givers_.empty() ? 0 : 1;
+    channel::AppendValue(head, payload, &values_);
+  }
+  if (record.kind == RecordKind::kGuess) {
+    certain_bytes_ = doubtful_givers_.empty() ? values_.size() : certain_bytes_;
+    doubtful_givers_.emplace_back(static_cast<uint32_t>(record.guess.giver));
+    guessed_ = guessed_ || record.guess.uncertain == 0;
+  }
+}
+
+void RecordedProcess::SeeTime(const channel::Record& record) {
+  if (startup_seconds_ == 0 && record.kind == RecordKind::kKernel) {
+    startup_seconds_ = watch_.Seconds();
+    torch_version_ = TorchVersionOf(process_->channel().producer_process());
+  }
+  if (recorder_.iterations() > iterations_) {
+    iterations_ = recorder_.iterations();
+    const double now = watch_.Seconds();
+    iteration_seconds_ = now - iterations_end_;
+    iterations_end_ = now;
+  }
+}
+
+Status RecordedProcess::ExitStatus() const {
+  const Status exit = process_->ExitStatus(memory_watch_.TailLines(held_));
+  return exit.ok() ? exit : memory_watch_.Explain(exit, held_);
+}
+
+std::string RecordedProcess::Values(int32_t steady_iteration) const {
+  std::string values = values_;
+  channel::CountIterationsFrom(steady_iteration, &values);
+  return values;
+}
+
+std::string RecordedProcess::CertainValues() const {
+  std::string values = values_.substr(0, certain_bytes_);
+  channel::CountIterationsFrom(recorder_.iterations() + 1, &values);
+  return values;
+}
+
+void RecordedProcess::ReportStacks(std::string_view doing) {
+  fmt::print(stderr, "rank {} {}\n{}", rank().value(), doing, process_->Stacks());
+}
+
+void RecordedProcess::AddRealTimes(graph::Fragment* fragment) const {
+  fragment->startup_seconds = startup_seconds_;
+  fragment->iteration_seconds = iteration_seconds_;
+  fragment->torch_version = torch_version_;
+}
+
+}  // namespace prism::launch

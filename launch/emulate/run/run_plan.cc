@@ -1,0 +1,316 @@
+#include "launch/emulate/run/run_plan.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "graph/file.h"
+#include "graph/validate/valid_graph.h"
+#include "launch/emulate/run/nccl_settings.h"
+#include "launch/emulate/run/rank_choice.h"
+#include "launch/inputs/job_resolution.h"
+#include "launch/inputs/perturbation.h"
+#include "launch/inputs/presets.h"
+#include "launch/inputs/program_command.h"
+#include "launch/process/color.h"
+#include "launch/process/mpi_session.h"
+
+namespace prism::launch {
+namespace {
+
+// The options that determine a layout.
+const std::vector<std::string_view>& LayoutKeys() {
+  static const std::vector<std::string_view> keys = {"target_gpus",
+                                                     "model",
+                                                     "tp",
+                                                     "pp",
+                                                     "dp",
+                                                     "cp",
+                                                     "ep",
+                                                     "vpp",
+                                                     "sequence_parallel",
+                                                     "micro_batch_size",
+                                                     "global_batch_size",
+                                                     "seq_len",
+                                                     "recompute",
+                                                     "zero"};
+  return keys;
+}
+
+// Options that describe the job: with --graph, the graph defines it.
+Status RefuseJobOptions(const Options& options) {
+  for (const OptionSpec& spec : OptionTable()) {
+    const bool allowed =
+        std::string_view(spec.flag) == "iterations" || std::string_view(spec.flag) == "seed";
+    if (spec.group == OptionGroup::kJob && !allowed && options.given.count(ConfigKey(spec)) != 0) {
+      return AtOrigin(
+          options, {ConfigKey(spec), "graph"},
+          InvalidArgument(fmt::format(
+              "--{} and --graph exclude each other: the graph contains its job; leave one out",
+              spec.flag)));
+    }
+  }
+  return OkStatus();
+}
+
+Status UseCluster(RunContext* context) {
+  Result<graph::ClusterSpec> cluster = LoadCluster(context->options.cluster, &context->inputs);
+  PRISM_RETURN_IF_ERROR(AtOrigin(context->options, {"cluster"}, cluster.status()));
+  context->cluster = *std::move(cluster);
+  return OkStatus();
+}
+
+Status ResolveFromGraph(RunContext* context) {
+  context->options.graph = graph::GraphFileOf(context->options.graph);
+  const Options& options = context->options;
+  PRISM_RETURN_IF_ERROR(RefuseJobOptions(options));
+  if (options.host_factor > 0) {
+    return AtOrigin(options, {"host_time", "graph"},
+                    InvalidArgument("--host-time measured and --graph exclude each other: without "
+                                    "recording there is nothing to measure; leave one out"));
+  }
+  PRISM_ASSIGN_OR_RETURN(const graph::Graph graph, graph::ReadGraph(options.graph));
+  PRISM_ASSIGN_OR_RETURN(context->inputs[options.graph], HashOfFile(options.graph));
+  if (graph.job.user_program && options.program.empty() && options.sandbox_ranks != "none") {
+    return InvalidArgument(fmt::format(
+        "{} is the graph of a program ({}); name the program after --, or use --sandbox-ranks none",
+        options.graph, graph.job.name));
+  }
+  context->job = graph.job;
+  if (options.given.count("seed") != 0) {
+    context->job.seed = options.seed;
+  } else {
+    context->options.seed = graph.job.seed;
+  }
+  context->layout_origin = "graph";
+  context->cluster = graph.cluster;
+  if (options.given.count("cluster") != 0) {
+    PRISM_RETURN_IF_ERROR(UseCluster(context));
+  }
+  return OkStatus();
+}
+
+// What other programs of the same ZeRO stage do otherwise.
+std::vector<std::string> AssumedSharding(const graph::JobSpec& job) {
+  if (job.user_program || job.zero_stage < 2 || job.parallel.dp * job.parallel.cp == 1) {
+    return {};
+  }
+  if (job.zero_stage == 3) {
+    return {
+        "ZeRO 3 of the built-in program: units (a layer, the embedding, the head) are gathered one "
+        "ahead, before the forward and again before the backward pass of every micro-batch; their "
+        "gradients are reduce-scattered in every micro-batch and added to the shards in fp32 (as "
+        "DeepSpeed; FSDP in a pipeline does it once an iteration)"};
+  }
+  return {
+      "ZeRO 2 of the built-in program: gradients are reduce-scattered in every micro-batch, bucket "
+      "by bucket, and added to the shards in fp32 (as DeepSpeed; FSDP in a pipeline does it once "
+      "an iteration)"};
+}
+
+// The batch of a run with other sizes than the preset's.
+std::vector<std::string> AssumedBatch(const Options& options,
+                                      const ModelPreset& preset,
+                                      const graph::JobSpec& job) {
+  const int64_t usual = preset.layout.global_batch_size;
+  if (options.global_batch_size || usual == 0 || usual == job.global_batch_size) {
+    return {};
+  }
+  return {fmt::format(
+      "global batch {} in place of the model's {}: whole micro-batches of {} for "
+      "each of {} replicas, as many as a pipeline of {} needs",
+      job.global_batch_size, usual, job.micro_batch_size, job.parallel.dp, job.parallel.pp)};
+}
+
+// Every process makes the plan; one says it.
+void AddWarning(graph::Warning warning, RunContext* context) {
+  if (MpiSession::LaunchedRank() == 0) {
+    context->logger.Warning("{}", warning.example);
+  }
+  context->warnings.push_back(std::move(warning));
+}
+
+void WarnOfProgramOptions(RunContext* context) {
+  const std::vector<std::string> flags = OptionsWithoutEffect(context->options);
+  if (flags.empty()) {
+    return;
+  }
+  AddWarning(
+      {"options_without_effect", static_cast<int64_t>(flags.size()),
+       fmt::format("options of no effect on the program, which does what its own options say: {}; "
+                   "leave them out",
+                   fmt::join(flags, ", "))},
+      context);
+}
+
+Status ResolveFromPresets(RunContext* context) {
+  const Options& options = context->options;
+  PRISM_RETURN_IF_ERROR(UseCluster(context));
+  Result<ResolvedJob> resolved = ResolvedJob();
+  if (options.program.empty()) {
+    const Result<ModelPreset> model = LoadModel(options.model, &context->inputs);
+    PRISM_RETURN_IF_ERROR(AtOrigin(options, {"model"}, model.status()));
+    resolved = ResolveJob(options, *model, context->cluster);
+    if (resolved.ok()) {
+      context->assumptions = AssumedBatch(options, *model, resolved->job);
+    }
+  } else {
+    resolved = ResolveProgramJob(options, context->cluster);
+  }
+  PRISM_RETURN_IF_ERROR(AtOrigin(options, LayoutKeys(), resolved.status()));
+  if (!options.program.empty()) {
+    WarnOfProgramOptions(context);
+  }
+  context->job = std::move(resolved->job);
+  context->layout_origin = std::move(resolved->layout_origin);
+  for (std::string& line : AssumedSharding(context->job)) {
+    context->assumptions.push_back(std::move(line));
+  }
+  return OkStatus();
+}
+
+// Why a program that was not found cannot be started. A shell finds none in the current folder
+// either.
+std::string WhyNotStarted(const std::string& name) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  if (fs::is_directory(name, ignored)) {
+    return "is a folder; name a program after --";
+  }
+  if (!fs::is_regular_file(name, ignored)) {
+    return "not found or not executable; name a program after --";
+  }
+  if (access(name.c_str(), X_OK) == 0) {
+    return fmt::format("not in PATH; start it as -- ./{}", name);
+  }
+  return fs::path(name).extension() == ".py"
+             ? fmt::format("not executable; start it as -- python {}, or chmod +x", name)
+             : "not executable; chmod +x it";
+}
+
+// An interpreter is found though what it is to run is not.
+Status CheckScript(const std::vector<std::string>& program) {
+  const std::string script = program.empty() ? "" : ProgramScript(program);
+  std::error_code ignored;
+  if (script.empty() || std::filesystem::exists(script, ignored)) {
+    return OkStatus();
+  }
+  return BadFile(fmt::format("{}: not found; name a script that exists after {}", script,
+                             std::filesystem::path(program.front()).filename().string()));
+}
+
+// The user's program as a path: one without a slash is looked up in PATH, as in a shell.
+Status FindProgram(std::vector<std::string>* program) {
+  namespace fs = std::filesystem;
+  if (program->empty()) {
+    return OkStatus();
+  }
+  std::string& name = program->front();
+  std::vector<fs::path> candidates = {name};
+  if (name.find('/') == std::string::npos) {
+    candidates.clear();
+    const char* path = std::getenv("PATH");
+    std::istringstream folders(path == nullptr ? "" : path);
+    for (std::string folder; std::getline(folders, folder, ':');) {
+      candidates.push_back(fs::path(folder) / name);
+    }
+  }
+  for (const fs::path& candidate : candidates) {
+    std::error_code ignored;
+    if (fs::is_regular_file(candidate, ignored) && access(candidate.c_str(), X_OK) == 0) {
+      name = fs::absolute(candidate, ignored).string();
+      return OkStatus();
+    }
+  }
+  return BadFile(fmt::format("{}: {}", name, WhyNotStarted(name)));
+}
+
+// The program and the files that its command line names: its script, a configuration. A file too
+// large to be either is data, and gets no hash.
+void NoteProgram(const std::vector<std::string>& program, InputHashes* inputs) {
+  namespace fs = std::filesystem;
+  constexpr uintmax_t kLargest = uintmax_t{1} << 28U;
+  for (const std::string& word : program) {
+    std::error_code error;
+    if (!fs::is_regular_file(word, error)) {
+      continue;
+    }
+    const uintmax_t bytes = fs::file_size(word, error);
+    const Result<std::string> hash =
+        !error && bytes <= kLargest ? HashOfFile(word) : Result<std::string>("");
+    (*inputs)[word] = hash.ok() ? *hash : "";
+  }
+}
+
+// Chooses what sandbox ranks run on. With `auto`, a warning says why no GPU is used.
+Status ChooseDevice(RunContext* context) {
+  Options& options = context->options;
+  if (options.device == Device::kVirtual) {
+    if (options.given.count("device_scale") != 0) {
+      return AtOrigin(
+          options, {"device", "device_scale"},
+          InvalidArgument("--device-scale has no effect without --device cuda; leave it out"));
+    }
+    return OkStatus();
+  }
+  const Result<Gpu> gpu = FindGpu();
+  if (gpu.ok()) {
+    context->gpu = *gpu;
+    options.device = Device::kCuda;
+    if (gpu->is_test) {
+      context->warnings.push_back(
+          {"test_device", 1, fmt::format("all of CUDA goes to {}", gpu->driver)});
+    }
+    return OkStatus();
+  }
+  if (options.device == Device::kCuda) {
+    return gpu.status();
+  }
+  options.device = Device::kVirtual;
+  AddWarning({"device_fallback", 1,
+              "--device auto: this machine has no GPU; sandbox ranks run on the virtual device"},
+             context);
+  return OkStatus();
+}
+
+}  // namespace
+
+Result<RunContext> PlanRun(Options options) {
+  RunContext context;
+  context.logger =
+      ColoredLogger(options.quiet ? LogLevel::kError : options.log_level, options.color);
+  context.options = std::move(options);
+  PRISM_RETURN_IF_ERROR(CheckRankOptions(context.options));
+  WarnOfNcclSettings(environ, &context.warnings);
+  PRISM_RETURN_IF_ERROR(ChooseDevice(&context));
+  PRISM_RETURN_IF_ERROR(FindProgram(&context.options.program));
+  PRISM_RETURN_IF_ERROR(CheckScript(context.options.program));
+  context.inputs = context.options.inputs;
+  NoteProgram(context.options.program, &context.inputs);
+  PRISM_RETURN_IF_ERROR(context.options.graph.empty() ? ResolveFromPresets(&context)
+                                                      : ResolveFromGraph(&context));
+  if (!context.options.host_framework.empty()) {
+    PRISM_RETURN_IF_ERROR(AtOrigin(context.options, {"host_time"},
+                                   UseFramework(context.options.host_framework, &context.cluster)));
+  }
+  PRISM_ASSIGN_OR_RETURN(replayer::ReplayOptions replay,
+                         MakeReplayOptions(context.options, context.job, context.cluster));
+  context.perturbations = std::move(replay.perturbations);
+  PRISM_RETURN_IF_ERROR(CheckNetwork(context.options, context.job, context.cluster));
+  slicer::PlanOptions plan_options;
+  plan_options.max_roles = context.options.max_roles;
+  PRISM_ASSIGN_OR_RETURN(context.plan, slicer::MakePlan(context.job, plan_options));
+  const bool is_open = context.job.user_program && context.options.graph.empty();
+  PRISM_RETURN_IF_ERROR(is_open ? ChooseNumberedRanks(&context) : ChooseRanks(&context));
+  return context;
+}
+
+}  // namespace prism::launch

@@ -1,0 +1,269 @@
+#include "launch/emulate/run/worker.h"
+
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "graph/base/parallel.h"
+#include "graph/file.h"
+#include "graph/fragment.h"
+#include "launch/emulate/run/messages.h"
+#include "launch/exit_codes.h"
+#include "launch/process/interrupt.h"
+#include "launch/process/wire.h"
+
+namespace prism::launch {
+namespace {
+
+constexpr int64_t kIdleNapNs = 500'000;
+
+void Nap(int64_t nanoseconds) {
+  const timespec duration = {.tv_sec = 0, .tv_nsec = nanoseconds};
+  nanosleep(&duration, nullptr);
+}
+
+std::string HelloMessage() {
+  std::array<char, 256> host = {};
+  gethostname(host.data(), host.size() - 1);
+  return WireWriter().Put(MessageKind::kHello).Put<int64_t>(getpid()).PutText(host.data()).Take();
+}
+
+bool Contains(const std::vector<Rank>& ascending, Rank rank) {
+  return std::binary_search(ascending.begin(), ascending.end(), rank);
+}
+
+void ShowLine(Rank rank, const std::string& line, std::FILE* output) {
+  const std::string text = fmt::format("[rank {}] {}\n", rank.value(), line);
+  std::fwrite(text.data(), 1, text.size(), output);
+  std::fflush(output);
+}
+
+}  // namespace
+
+Worker::Worker(RunContext& context, MpiSession& session) : context_(context), session_(session) {
+}
+
+Worker::~Worker() = default;
+
+void Worker::Begin() {
+  session_.Send(0, HelloMessage());
+}
+
+Status Worker::Record(WireReader* message) {
+  const RecordedLength length = message->Get<RecordedLength>();
+  const std::string_view values = message->GetText();
+  const std::vector<Rank> ranks = GetRanks(message);
+  emulation_.reset();  // an emulation that is to be restarted
+  if (recording_ == nullptr) {
+    const auto cores = static_cast<size_t>(AvailableThreads());
+    const size_t slots = std::max<size_t>(1, cores / static_cast<size_t>(session_.size()));
+    recording_ = std::make_unique<RecordPass>(context_, slots);
+  }
+  return recording_->Add(ShareOf(ranks, session_.rank(), session_.size()), values, length);
+}
+
+EmulationStart Worker::MakeEmulationStart(const MeetingPoint& meeting) const {
+  EmulationStart start;
+  start.iterations = context_.options.iterations;
+  start.stall_timeout_s = context_.options.stall_timeout_s;
+  start.interactive = context_.options.interactive;
+  start.on_gpu = context_.gpu.has_value();
+  start.shares_gpu = SharesGpu(context_);
+  start.perturbations = context_.perturbations;
+  for (const Rank rank : ShareOf(context_.sandbox_ranks, session_.rank(), session_.size())) {
+    SandboxRequest request;
+    request.rank = rank;
+    request.mode = start.on_gpu ? channel::Mode::kDevice : channel::Mode::kEmulate;
+    request.present = context_.sandbox_ranks;
+    request.iterations = context_.options.iterations;
+    request.meeting = meeting;
+    EmulatedRank emulated;
+    emulated.process = MakeSandboxSpec(context_, request);
+    emulated.process.terminal = context_.options.interactive;
+    emulated.keeps_history = Contains(context_.snapshot_ranks, rank);
+    if (emulated.keeps_history) {
+      emulated.process.environment.emplace_back("PRISM_BLOCK_EVENTS", "1");
+    }
+    if (Contains(context_.log_ranks, rank)) {
+      // Standard output is only for the report's data.
+      std::FILE* const output = context_.options.format == OutputFormat::kJson ? stderr : stdout;
+      emulated.process.on_line = [rank, output](const std::string& line) {
+        ShowLine(rank, line, output);
+      };
+    }
+    start.ranks.push_back(std::move(emulated));
+  }
+  start.has_all = start.ranks.size() == context_.sandbox_ranks.size();
+  return start;
+}
+
+// Puts what process 0 learned from the recording into the context.
+Status Worker::BeginEmulation(const EmulateMessage& message) {
+  PRISM_ASSIGN_OR_RETURN(graph_, graph::DecodeGraph(message.graph_bytes, "the graph of this run"));
+  context_.job = graph_.job;
+  context_.cluster = graph_.cluster;
+  context_.sandbox_ranks = graph_.sandbox_ranks;
+  context_.log_ranks = message.log_ranks;
+  context_.snapshot_ranks = message.snapshot_ranks;
+  context_.options.iterations = message.iterations;
+  MeetingPoint meeting;
+  meeting.exchange = message.exchange;
+  meeting.store_port = message.store_port;
+  if (!message.values.empty()) {
+    values_ = std::make_unique<SharedMemory>("prism-values", message.values);
+    meeting.values = values_->Path();
+  }
+  PRISM_CHECK_EQ(message.value_bytes.size(), context_.sandbox_ranks.size());
+  for (size_t i = 0; i < context_.sandbox_ranks.size(); ++i) {
+    meeting.value_bytes[context_.sandbox_ranks[i]] = message.value_bytes[i];
+  }
+  EmulationWorker::Hooks hooks;
+  hooks.send_events = [this, number = message.number](const std::string& events) {
+    session_.Send(0, WireWriter().Put(MessageKind::kOps).Put(number).PutText(events).Take());
+  };
+  hooks.rank_left = [this, number = message.number](Rank rank, const std::string& log,
+                                                    const std::string& history) {
+    session_.Send(0, WireWriter()
+                         .Put(MessageKind::kRankLeft)
+                         .Put(number)
+                         .Put(rank.value())
+                         .PutText(log)
+                         .PutText(history)
+                         .Take());
+  };
+  emulation_ =
+      std::make_unique<EmulationWorker>(graph_, MakeEmulationStart(meeting), std::move(hooks));
+  return emulation_->StartProcesses();
+}
+
+void Worker::Handle(const std::string& message) {
+  WireReader in(message);
+  const auto kind = in.Get<MessageKind>();
+  switch (kind) {
+    case MessageKind::kRecord:
+    case MessageKind::kEmulate: {
+      const Status status =
+          kind == MessageKind::kRecord ? Record(&in) : BeginEmulation(GetEmulate(&in));
+      if (!status.ok()) {
+        Fail(status);
+      }
+      return;
+    }
+    case MessageKind::kAnswers: {
+      WireReader answers(in.GetText());
+      if (emulation_ != nullptr) {
+        emulation_->Deliver(&answers);
+      }
+      return;
+    }
+    case MessageKind::kHung:
+      if (emulation_ != nullptr) {
+        emulation_->LetTimePass();
+      }
+      return;
+    case MessageKind::kStop:
+      stopped_ = true;
+      stop_code_ = in.Get<int32_t>();
+      KillProcesses();
+      return;
+    default:
+      PRISM_CHECK_MSG(false, "a message that only process 0 gets");
+  }
+}
+
+Result<bool> Worker::StepRecording() {
+  PRISM_ASSIGN_OR_RETURN(const bool busy, recording_->Step());
+  for (const RecordedRank& recorded : recording_->TakeRecorded()) {
+    session_.Send(0, Encode(recorded));
+  }
+  for (const StoppedRank& stopped : recording_->TakeStopped()) {
+    session_.Send(0, Encode(stopped));
+  }
+  return busy;
+}
+
+void Worker::ReportStacks() {
+  if (recording_ != nullptr) {
+    recording_->ReportStacks();
+  } else if (emulation_ != nullptr) {
+    emulation_->ReportStacks();
+  }
+}
+
+bool Worker::Step() {
+  Result<bool> busy = false;
+  if (TakeReportRequest()) {
+    ReportStacks();
+  }
+  if (recording_ != nullptr) {
+    busy = StepRecording();
+    if (busy.ok() && recording_->done()) {
+      recording_.reset();
+    }
+  } else if (emulation_ != nullptr) {
+    busy = emulation_->Step();
+    if (busy.ok() && emulation_->done()) {
+      emulation_.reset();
+    }
+  }
+  if (!busy.ok()) {
+    Fail(busy.status());
+    return true;
+  }
+  return *busy;
+}
+
+void Worker::Wait() {
+  if (recording_ != nullptr) {
+    recording_->Wait();
+  } else if (emulation_ != nullptr) {
+    emulation_->Wait();
+  } else {
+    Nap(kIdleNapNs);
+  }
+}
+
+void Worker::KillProcesses() {
+  recording_.reset();
+  emulation_.reset();
+}
+
+void Worker::Fail(const Status& status) {
+  KillProcesses();
+  session_.Send(0, WireWriter()
+                       .Put(MessageKind::kFailed)
+                       .Put(static_cast<int32_t>(status.code()))
+                       .PutText(status.message())
+                       .Take());
+}
+
+int ServeAsWorker(RunContext& context, MpiSession& session) {
+  Worker worker(context, session);
+  worker.Begin();
+  while (!worker.stopped()) {
+    const Status interrupted = InterruptStatus();
+    if (!interrupted.ok()) {
+      worker.KillProcesses();
+      session.Abort(ExitCode(interrupted));
+    }
+    bool busy = false;
+    while (const std::optional<PeerMessage> message = session.TryReceive()) {
+      worker.Handle(message->bytes);
+      busy = true;
+    }
+    busy = worker.Step() || busy;
+    if (!busy) {
+      worker.Wait();
+    }
+  }
+  return worker.stop_code();
+}
+
+}  // namespace prism::launch

@@ -1,0 +1,38 @@
+// tp and pp of a model on the target's GPUs: as given, else the preset's if they divide the GPUs,
+// else the smallest product (tp inside a node, larger tp first) whose model states, activations and
+// logits fit in 75 % of device memory.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "graph/base/status.h"
+#include "graph/job/cluster.h"
+#include "launch/inputs/options.h"
+#include "launch/inputs/presets.h"
+
+namespace prism::launch {
+
+struct Layout {
+  int32_t tp = 1;
+  int32_t pp = 1;
+  int32_t cp = 1;  // as given
+  int32_t ep = 1;  // inside dp, hence not a factor of the GPUs
+
+  [[nodiscard]] int64_t product() const { return int64_t{tp} * pp * cp; }
+};
+
+struct LayoutChoice {
+  Layout layout;
+  std::string origin;  // "given", "preset" or "chosen: ...", for the printed plan
+};
+
+// kInvalidArgument, saying what, where and what to do, when something does not divide or fit.
+Result<LayoutChoice> ChooseLayout(const Options& options,
+                                  const ModelPreset& preset,
+                                  const graph::ClusterSpec& cluster);
+
+// Checks that the number of GPUs is a multiple of tp × pp × cp.
+Status CheckProduct(int32_t gpus, const Layout& layout);
+
+}  // namespace prism::launch

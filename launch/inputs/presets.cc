@@ -1,0 +1,349 @@
+#include "launch/inputs/presets.h"
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "graph/base/check.h"
+#include "graph/base/file.h"
+#include "graph/job/names.h"
+#include "launch/inputs/measured_kernels.h"
+#include "launch/inputs/options.h"
+#include "launch/inputs/toml_reader.h"
+#include "replayer/cost/parameters.h"
+#include "replayer/network/topology.h"
+
+namespace prism::launch {
+namespace {
+
+struct PresetText {
+  std::string text;
+  std::string where;
+};
+
+Result<PresetText> FindText(PresetKind kind,
+                            const std::string& name_or_file,
+                            InputHashes* read = nullptr) {
+  std::vector<std::string> names;
+  for (const EmbeddedPreset& preset : EmbeddedPresets()) {
+    if (preset.kind != kind) {
+      continue;
+    }
+    if (preset.name == name_or_file) {
+      return PresetText{std::string(preset.text), fmt::format("preset {}", preset.name)};
+    }
+    names.emplace_back(preset.name);
+  }
+  const bool looks_like_file = name_or_file.find('/') != std::string::npos ||
+                               std::filesystem::path(name_or_file).extension() == ".toml";
+  std::error_code ignored;
+  if (kind == PresetKind::kProfile ||
+      (!looks_like_file && !std::filesystem::is_regular_file(name_or_file, ignored))) {
+    const std::string near = NearestName(name_or_file, names);
+    return InvalidArgument(fmt::format(
+        "unknown {} '{}'; {}", PresetKindName(kind), name_or_file,
+        near.empty() ? fmt::format("presets: {}", fmt::join(names, ", "))
+                     : fmt::format("did you mean {}? prism presets lists them all", near)));
+  }
+  PRISM_ASSIGN_OR_RETURN(const std::string text, ReadFile(name_or_file));
+  NoteInput(name_or_file, text, read);
+  return PresetText{text, name_or_file};
+}
+
+void ReadGpu(TomlReader reader, graph::GpuSpec* gpu) {
+  gpu->name = reader.Text("name");
+  gpu->compute_major = static_cast<int32_t>(reader.Integer("compute_major", 7, 99));
+  gpu->compute_minor = static_cast<int32_t>(reader.Integer("compute_minor", 0, 99));
+  gpu->sm_count = static_cast<int32_t>(reader.Integer("sm_count", 1, 4096));
+  constexpr int64_t kMaxBytes = int64_t{1} << 46;
+  gpu->memory_bytes = reader.Integer("memory_bytes", 1 << 20, kMaxBytes);
+  gpu->l2_bytes = reader.Integer("l2_bytes", 1, kMaxBytes);
+  gpu->shared_memory_per_sm = reader.Integer("shared_memory_per_sm", 1, kMaxBytes);
+  gpu->shared_memory_per_block_optin =
+      reader.Integer("shared_memory_per_block_optin", 1, kMaxBytes);
+  gpu->segments_ascending = reader.BoolOr("segments_ascending", true);
+  reader.RefuseOthers();
+}
+
+int32_t ReadCount(TomlReader* reader, const char* key, int32_t fallback) {
+  constexpr int64_t kMaxCount = 1 << 20;
+  return static_cast<int32_t>(reader->IntegerOr(key, 0, kMaxCount, fallback));
+}
+
+void ReadRate(TomlReader* reader, const char* key, double* value) {
+  if (reader->Has(key)) {
+    *value = reader->Number(key);
+  }
+}
+
+// Keys are the fields of graph::NetworkSpec; `source` says where the values come from.
+void ReadNetwork(TomlReader reader, graph::NetworkSpec* network) {
+  using graph::FabricKind;
+  using graph::FabricRouting;
+  *network = {};
+  reader.Text("source");
+  network->kind = reader.Choice("kind", graph::kFabricKindNames);
+  network->routing = network->kind == FabricKind::kTorus ? FabricRouting::kDimensionOrder
+                                                         : FabricRouting::kAdaptive;
+  if (reader.Has("routing")) {
+    network->routing = reader.Choice("routing", graph::kFabricRoutingNames);
+  }
+  network->planes = ReadCount(&reader, "planes", network->planes);
+  network->nodes_per_leaf = ReadCount(&reader, "nodes_per_leaf", network->nodes_per_leaf);
+  network->leaf_uplinks = ReadCount(&reader, "leaf_uplinks", network->leaf_uplinks);
+  network->leaves_per_pod = ReadCount(&reader, "leaves_per_pod", network->leaves_per_pod);
+  network->spine_uplinks = ReadCount(&reader, "spine_uplinks", network->spine_uplinks);
+  network->torus = {ReadCount(&reader, "torus_x", 0), ReadCount(&reader, "torus_y", 0),
+                    ReadCount(&reader, "torus_z", 0)};
+  network->nodes_per_cluster = ReadCount(&reader, "nodes_per_cluster", 0);
+  network->connections = ReadCount(&reader, "connections", network->connections);
+  ReadRate(&reader, "uplink_bytes_per_s", &network->uplink_bytes_per_s);
+  ReadRate(&reader, "cluster_bytes_per_s", &network->cluster_bytes_per_s);
+  ReadRate(&reader, "cluster_ns", &network->cluster_ns);
+  reader.RefuseOthers();
+}
+
+// A parameter is a table with value, unit, source and mark; its key is its path below [parameters].
+void ReadParameters(TomlReader reader,
+                    const std::string& prefix,
+                    std::map<std::string, graph::Parameter>* parameters) {
+  for (const std::string& name : reader.Keys()) {
+    const std::string key = prefix.empty() ? name : prefix + "." + name;
+    TomlReader child = reader.Table(name);
+    if (!child.Has("value")) {
+      ReadParameters(child, key, parameters);
+      continue;
+    }
+    graph::Parameter parameter;
+    parameter.key = key;
+    parameter.value = child.Number("value");
+    parameter.unit = child.Text("unit");
+    parameter.source = child.Text("source");
+    const size_t mark = child.Choice("mark", {"measured", "fitted", "assumed"});
+    parameter.mark = static_cast<graph::Mark>(mark);
+    child.RefuseOthers();
+    (*parameters)[key] = std::move(parameter);
+  }
+}
+
+void Override(const std::string& name, const ProfileOverrides& overrides, Profile* profile) {
+  const auto found = overrides.find(name);
+  if (found == overrides.end()) {
+    return;
+  }
+  for (const auto& [key, value] : found->second) {
+    graph::Parameter& parameter = profile->parameters[key];
+    parameter.key = key;
+    parameter.value = value;
+    parameter.mark = graph::Mark::kFitted;
+  }
+}
+
+// What a cluster and a profile have in common: the profiles they build on, a GPU, parameters.
+// `depth` counts the levels of profiles.
+Status ReadProfile(TomlReader reader,
+                   int depth,
+                   const ProfileOverrides& overrides,
+                   Profile* profile) {
+  constexpr int kMaxDepth = 4;
+  if (depth > kMaxDepth) {
+    return BadFile("profiles refer to each other in a circle");
+  }
+  for (const std::string& name : reader.TextsOr("profiles")) {
+    const Result<PresetText> text = FindText(PresetKind::kProfile, name);
+    if (!text.ok()) {
+      reader.Fail("profiles", text.status().message());
+      return OkStatus();
+    }
+    PRISM_ASSIGN_OR_RETURN(TomlDocument document, TomlDocument::Parse(text->text, text->where));
+    TomlReader below = document.root();
+    below.Text("name");
+    const std::string source = below.Text("source");
+    PRISM_RETURN_IF_ERROR(ReadProfile(below, depth + 1, overrides, profile));
+    profile->source = source;  // its own, not that of what it builds on
+    PRISM_RETURN_IF_ERROR(document.status());
+    Override(name, overrides, profile);
+  }
+  if (reader.Has("gpu")) {
+    ReadGpu(reader.Table("gpu"), &profile->gpu.emplace());
+  }
+  if (reader.Has("network")) {
+    ReadNetwork(reader.Table("network"), &profile->network);
+    if (const std::string fault = replayer::NetworkFault(profile->network); !fault.empty()) {
+      return BadFile(fault);
+    }
+  }
+  if (reader.Has("parameters")) {
+    ReadParameters(reader.Table("parameters"), "", &profile->parameters);
+  }
+  reader.RefuseOthers();
+  return OkStatus();
+}
+
+Status RefuseFaulty(const graph::ParameterTable& table, const std::string& where) {
+  const std::vector<std::string> faults = replayer::CheckParameters(table);
+  if (faults.empty()) {
+    return OkStatus();
+  }
+  return BadFile(fmt::format("{}: {}; faults in all: {}; compare with the [parameters] of a preset",
+                             where, faults.front(), faults.size()));
+}
+
+// The GPU and the parameters of a cluster.
+Status UseProfile(const Profile& profile, const std::string& where, graph::ClusterSpec* cluster) {
+  if (!profile.gpu.has_value()) {
+    return BadFile(
+        fmt::format("{}: names no GPU; add a [gpu] table or a profile from gpus/", where));
+  }
+  cluster->gpu = *profile.gpu;
+  cluster->network = profile.network;
+  std::vector<graph::Parameter> parameters;
+  for (const auto& [key, parameter] : profile.parameters) {
+    parameters.push_back(parameter);
+  }
+  cluster->parameters = graph::ParameterTable(std::move(parameters));
+  return RefuseFaulty(cluster->parameters, where);
+}
+
+// The table `name` of a cluster file.
+template <typename Stated>
+Result<Stated> ParseStated(std::string_view text,
+                           const std::string& where,
+                           const char* name,
+                           std::string (*check)(const Stated&)) {
+  PRISM_ASSIGN_OR_RETURN(TomlDocument document, TomlDocument::Parse(text, where));
+  Stated stated;
+  TomlReader root = document.root();
+  if (root.Has(name)) {
+    std::map<std::string, graph::Parameter> by_key;
+    ReadParameters(root.Table(name), "", &by_key);
+    for (auto& [key, number] : by_key) {
+      stated.all.push_back(std::move(number));
+    }
+  }
+  PRISM_RETURN_IF_ERROR(document.status());
+  const std::string fault = check(stated);
+  if (!fault.empty()) {
+    return BadFile(fmt::format("{}: {}", where, fault));
+  }
+  return stated;
+}
+
+}  // namespace
+
+const char* PresetKindName(PresetKind kind) {
+  switch (kind) {
+    case PresetKind::kModel:
+      return "model";
+    case PresetKind::kCluster:
+      return "cluster";
+    case PresetKind::kProfile:
+      return "profile";
+  }
+  PRISM_CHECK(false);
+}
+
+Result<SiteCosts> ParseSiteCosts(std::string_view text, const std::string& where) {
+  return ParseStated<SiteCosts>(text, where, "costs", CheckSiteCosts);
+}
+
+Result<HostMemory> ParseHostMemory(std::string_view text, const std::string& where) {
+  return ParseStated<HostMemory>(text, where, "host_memory", CheckHostMemory);
+}
+
+Result<graph::ClusterSpec> ParseCluster(std::string_view text,
+                                        const std::string& where,
+                                        InputHashes* read) {
+  PRISM_RETURN_IF_ERROR(ParseSiteCosts(text, where).status());
+  PRISM_RETURN_IF_ERROR(ParseHostMemory(text, where).status());
+  PRISM_ASSIGN_OR_RETURN(TomlDocument document, TomlDocument::Parse(text, where));
+  TomlReader reader = document.root();
+  for (const char* stated : {"costs", "host_memory"}) {
+    if (reader.Has(stated)) {
+      reader.Table(stated);
+    }
+  }
+  graph::ClusterSpec cluster;
+  cluster.name = reader.Text("name");
+  cluster.source = reader.Text("source");
+  cluster.gpus_per_node = static_cast<int32_t>(reader.Integer("gpus_per_node", 1, 1024));
+  const std::string kernels = reader.Has("measured_kernels") ? reader.Text("measured_kernels") : "";
+  Profile profile;
+  PRISM_RETURN_IF_ERROR(ReadProfile(reader, 0, {}, &profile).WithContext(where));
+  PRISM_RETURN_IF_ERROR(document.status());
+  PRISM_RETURN_IF_ERROR(UseProfile(profile, where, &cluster));
+  if (!kernels.empty()) {
+    const std::string path = std::filesystem::path(where).replace_filename(kernels).string();
+    PRISM_RETURN_IF_ERROR(UseMeasuredKernels(path, &cluster, read));
+  }
+  return cluster;
+}
+
+Status AddProfile(const std::string& name, const ProfileOverrides& overrides, Profile* profile) {
+  PRISM_RETURN_IF_ERROR(FindText(PresetKind::kProfile, name).status());
+  const std::string text = fmt::format("profiles = [\"{}\"]\n", name);
+  PRISM_ASSIGN_OR_RETURN(TomlDocument document, TomlDocument::Parse(text, name));
+  PRISM_RETURN_IF_ERROR(ReadProfile(document.root(), 0, overrides, profile));
+  return document.status();
+}
+
+Result<graph::ClusterSpec> ComposeCluster(const std::vector<std::string>& profiles,
+                                          const ProfileOverrides& overrides) {
+  Profile profile;
+  for (const std::string& name : profiles) {
+    PRISM_RETURN_IF_ERROR(AddProfile(name, overrides, &profile));
+  }
+  graph::ClusterSpec cluster;
+  cluster.name = fmt::format("{}", fmt::join(profiles, " "));
+  cluster.source = profile.source;
+  PRISM_RETURN_IF_ERROR(UseProfile(profile, cluster.name, &cluster));
+  return cluster;
+}
+
+Status UseFramework(const std::string& name, graph::ClusterSpec* cluster) {
+  constexpr std::string_view kFolder = "frameworks/";
+  std::vector<std::string_view> known;
+  for (const EmbeddedPreset& preset : EmbeddedPresets()) {
+    if (preset.kind == PresetKind::kProfile && preset.name.starts_with(kFolder)) {
+      known.push_back(preset.name.substr(kFolder.size()));
+    }
+  }
+  if (std::find(known.begin(), known.end(), name) == known.end()) {
+    return InvalidArgument(fmt::format("--host-time fixed:{}: unknown framework; choose one of {}",
+                                       name, fmt::join(known, ", ")));
+  }
+  Profile profile;
+  PRISM_RETURN_IF_ERROR(AddProfile(std::string(kFolder) + name, {}, &profile));
+  std::vector<graph::Parameter> host;
+  for (const auto& [key, parameter] : profile.parameters) {
+    if (key.starts_with("host.") && cluster->parameters.Find(key) != nullptr) {
+      host.push_back(parameter);
+    }
+  }
+  cluster->parameters.Put(host);
+  return OkStatus();
+}
+
+Result<ModelPreset> LoadModel(const std::string& name_or_file, InputHashes* read) {
+  PRISM_ASSIGN_OR_RETURN(const PresetText text, FindText(PresetKind::kModel, name_or_file, read));
+  return ParseModel(text.text, text.where);
+}
+
+Result<graph::ClusterSpec> LoadCluster(const std::string& name_or_file, InputHashes* read) {
+  PRISM_ASSIGN_OR_RETURN(const PresetText text, FindText(PresetKind::kCluster, name_or_file, read));
+  return ParseCluster(text.text, text.where, read);
+}
+
+Result<SiteCosts> LoadSiteCosts(const std::string& name_or_file) {
+  PRISM_ASSIGN_OR_RETURN(const PresetText text, FindText(PresetKind::kCluster, name_or_file));
+  return ParseSiteCosts(text.text, text.where);
+}
+
+Result<HostMemory> LoadHostMemory(const std::string& name_or_file) {
+  PRISM_ASSIGN_OR_RETURN(const PresetText text, FindText(PresetKind::kCluster, name_or_file));
+  return ParseHostMemory(text.text, text.where);
+}
+
+}  // namespace prism::launch

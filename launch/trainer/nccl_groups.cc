@@ -1,0 +1,28 @@
+#include "launch/trainer/nccl_groups.h"
+
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
+
+#include "launch/trainer/lone_store.h"
+
+namespace prism::launch {
+
+BackendFactory NcclBackends() {
+  const c10::intrusive_ptr<c10d::Store> store = c10::make_intrusive<LoneStore>();
+  return [store](const GroupSpec& spec) -> c10::intrusive_ptr<c10d::Backend> {
+    auto options = c10d::ProcessGroupNCCL::Options::create();
+    options->group_name = spec.name;
+    options->group_desc = spec.name;
+    for (int32_t i = 0; i < spec.size; ++i) {
+      options->global_ranks_in_group.push_back(static_cast<uint64_t>(spec.start + i * spec.stride));
+    }
+    // Like torch.distributed: keys of different groups, even of different groups with the same
+    // name, are kept separate.
+    const std::string prefix =
+        spec.name + "/" + std::to_string(spec.start) + "/" + std::to_string(spec.stride) + "/";
+    return c10::make_intrusive<c10d::ProcessGroupNCCL>(
+        c10::make_intrusive<c10d::PrefixStore>(prefix, store), spec.index, spec.size, options);
+  };
+}
+
+}  // namespace prism::launch

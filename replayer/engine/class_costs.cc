@@ -1,0 +1,59 @@
+#include "replayer/engine/class_costs.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace prism::replayer {
+
+TransferCosts CostTransfers(const RolePlan& plan,
+                            const ClassWiring& wiring,
+                            const CollectiveCost& cost,
+                            double comm_scale) {
+  TransferCosts costs;
+  const auto scaled = [comm_scale](DurationNs duration, double factor) {
+    factor *= comm_scale;
+    return factor == 1 ? duration : std::llround(static_cast<double>(duration) * factor);
+  };
+  for (const TransferKind& kind : plan.transfers) {
+    const CommTopology& topology = wiring.comms[kind.comm_slot];
+    const graph::CollectiveShape& shape = plan.program->collectives[kind.shape];
+    costs.transfer_ns.push_back(kind.fixed_ns >= 0
+                                    ? scaled(kind.fixed_ns, SlowFactor(shape.kind, topology))
+                                    : scaled(cost.Collective(shape, topology), 1));
+  }
+  for (const CollectiveCall& call : plan.calls) {
+    const DurationNs before =
+        call.previous_on_slot == kNone ? 0 : costs.call_ns[call.previous_on_slot];
+    costs.call_ns.push_back(before + costs.transfer_ns[call.transfer]);
+  }
+  std::vector<PeerLoad> loads;
+  for (const PeerPosts& group : plan.groups) {
+    loads.clear();
+    for (uint32_t p = group.begin; p < group.end; ++p) {
+      const PeerPost& post = plan.posts[p];
+      loads.push_back(
+          {post.bytes, plan.endpoints[post.endpoint].is_send, wiring.reach[post.endpoint]});
+    }
+    const std::vector<DurationNs> shared = cost.PeerTransfers(loads);
+    for (uint32_t p = group.begin; p < group.end; ++p) {
+      const PeerPost& post = plan.posts[p];
+      const DurationNs duration = post.fixed_ns >= 0 ? post.fixed_ns : shared[p - group.begin];
+      costs.post_ns.push_back(scaled(duration, wiring.slow_factor[post.endpoint]));
+    }
+  }
+  return costs;
+}
+
+std::vector<DurationNs> CostCharges(std::span<const ChargeSource> sources,
+                                    uint32_t charge_count,
+                                    std::span<const DurationNs> transfer_ns,
+                                    double overlap_slowdown) {
+  std::vector<DurationNs> charges(charge_count, 0);
+  for (const ChargeSource& source : sources) {
+    const DurationNs beside = std::min(transfer_ns[source.transfer], source.compute_ns);
+    charges[source.charge] += std::llround((overlap_slowdown - 1) * static_cast<double>(beside));
+  }
+  return charges;
+}
+
+}  // namespace prism::replayer

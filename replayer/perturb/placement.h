@@ -1,0 +1,44 @@
+// Where ranks are, and which links lie between them. Beside what perturbations do to each
+// (replayer/perturb/rank_effects.h), this is what makes ranks of a role differ.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "graph/base/status.h"
+#include "graph/graph.h"
+#include "replayer/cost/collective_cost.h"
+#include "replayer/replay.h"
+
+namespace prism::replayer {
+
+// Fails on perturbations (CheckPerturbations) and on places that the job cannot have.
+Status CheckOptions(const graph::Graph& graph, const ReplayOptions& options);
+
+// Both arguments must outlive it.
+class Placement {
+ public:
+  Placement(const graph::Graph& graph, const ReplayOptions& options);
+
+  [[nodiscard]] uint32_t NodeOf(uint32_t rank) const;
+
+  // The factor by which the links between the nodes of two ranks are slowed.
+  [[nodiscard]] double LinkFactor(uint32_t rank_a, uint32_t rank_b) const;
+
+  [[nodiscard]] PeerLoad::Reach Reach(uint32_t rank, uint32_t peer) const;
+
+  // What the cost of a communicator depends on.
+  [[nodiscard]] CommTopology Topology(uint32_t comm) const;
+
+ private:
+  [[nodiscard]] double NodeLinkFactor(uint32_t node_a, uint32_t node_b) const;
+  void FindSlowLinks(std::span<const uint32_t> places, CommTopology* topology) const;
+
+  const graph::Graph& graph_;
+  const ReplayOptions& options_;
+  uint32_t gpus_per_node_ = 1;
+  bool slow_links_ = false;
+};
+
+}  // namespace prism::replayer

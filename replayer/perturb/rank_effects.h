@@ -1,0 +1,32 @@
+// What perturbations do to single ranks.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "graph/base/status.h"
+#include "replayer/perturb/interference.h"
+#include "replayer/replay.h"
+
+namespace prism::replayer {
+
+// What perturbations do to one rank.
+struct RankEffect {
+  double compute_factor = 1;
+  DurationNs delay_ns = 0;
+  int32_t kill_iteration = -1;  // stops at the start of this iteration; -1: never
+  double host_factor = 1;
+  std::vector<Interference> interference;
+  std::vector<HostPause> pauses;
+
+  bool operator==(const RankEffect&) const = default;
+};
+
+std::vector<RankEffect> RankEffects(uint32_t ranks, const ReplayOptions& options);  // by rank
+
+// Fails on a rank, node, factor or period that a job of that many ranks and nodes cannot have.
+Status CheckPerturbations(uint32_t ranks,
+                          uint32_t nodes,
+                          const std::vector<Perturbation>& perturbations);
+
+}  // namespace prism::replayer

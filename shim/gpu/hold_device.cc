@@ -1,0 +1,264 @@
+#include "shim/gpu/hold_device.h"
+
+#include <algorithm>
+#include <array>
+#include <new>
+
+#include "graph/base/divide.h"
+#include "shim/gpu/host_machine.h"
+
+// The fat binary of hold_kernels.cu, included by hold_image.S.
+extern "C" const unsigned char prism_hold_image[];
+
+namespace prism::shim {
+
+using graph::CollectiveKind;
+
+const char* HoldKernelName(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::kAllReduce:
+      return "prism_hold_allreduce";
+    case CollectiveKind::kAllGather:
+      return "prism_hold_allgather";
+    case CollectiveKind::kReduceScatter:
+      return "prism_hold_reducescatter";
+    case CollectiveKind::kBroadcast:
+      return "prism_hold_broadcast";
+    case CollectiveKind::kReduce:
+      return "prism_hold_reduce";
+    case CollectiveKind::kAllToAll:
+      return "prism_hold_alltoall";
+    case CollectiveKind::kGather:
+      return "prism_hold_gather";
+    case CollectiveKind::kScatter:
+      return "prism_hold_scatter";
+  }
+  return kHoldTransferName;
+}
+
+uint32_t HoldBlocks(int64_t bytes, int32_t channels) {
+  constexpr int64_t kBytesOfChannel = 512 * 64;
+  const int64_t most = std::max(1, channels);
+  return static_cast<uint32_t>(std::clamp<int64_t>(bytes / kBytesOfChannel, 1, most));
+}
+
+struct HoldDevice::Callback {
+  HoldBoard* board;
+  HoldLane* lanes;
+  uint32_t lane;
+};
+
+std::unique_ptr<HoldDevice> HoldDevice::Create(const Driver& driver,
+                                               HoldMeans means,
+                                               std::string* error) {
+  std::unique_ptr<HoldDevice> device(new HoldDevice(driver, means));
+  if (!device->Load(error)) {
+    return nullptr;
+  }
+  return device;
+}
+
+HoldDevice::~HoldDevice() {
+  if (board_ != nullptr) {
+    Abort();
+  }
+}
+
+bool HoldDevice::Load(std::string* error) {
+  lanes_.resize(kHoldLanes);
+  const auto succeeded = [error](CUresult code, const char* call) {
+    if (code != CUDA_SUCCESS) {
+      *error = std::string(call) + " gives error " + std::to_string(static_cast<int>(code));
+    }
+    return code == CUDA_SUCCESS;
+  };
+  void* memory = nullptr;
+  if (!succeeded(driver_.allocate_host(&memory, sizeof(HoldBoard),
+                                       CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_PORTABLE),
+                 "cuMemHostAlloc")) {
+    return false;
+  }
+  board_ = new (memory) HoldBoard();
+  if (means_ == HoldMeans::kHostCallback) {
+    host_lanes_ = std::make_unique<HoldLane[]>(kHoldLanes);
+    return true;
+  }
+  if (!succeeded(driver_.device_pointer(&device_board_, memory, 0), "cuMemHostGetDevicePointer")) {
+    return false;
+  }
+  if (!succeeded(LoadKernels(), "cuModuleLoadData of the image of holds")) {
+    return false;
+  }
+  if (means_ == HoldMeans::kWaitValue) {
+    return true;
+  }
+  constexpr size_t kLaneBytes = sizeof(HoldLane) * kHoldLanes;
+  return succeeded(driver_.allocate(&device_lanes_, kLaneBytes), "cuMemAlloc") &&
+         succeeded(driver_.set(device_lanes_, 0, kLaneBytes), "cuMemsetD8");
+}
+
+// All at once: a kernel that is loaded at its first launch may not have that launch under capture.
+CUresult HoldDevice::LoadKernels() {
+  CUmodule loaded = nullptr;
+  CUresult code = driver_.load_module(&loaded, prism_hold_image);
+  std::vector<const char*> names = {kHoldTransferName, kScaleName};
+  for (auto kind = CollectiveKind::kAllReduce; kind <= CollectiveKind::kScatter;
+       kind = static_cast<CollectiveKind>(static_cast<int>(kind) + 1)) {
+    names.push_back(HoldKernelName(kind));
+  }
+  for (size_t i = 0; i < names.size() && code == CUDA_SUCCESS; ++i) {
+    code = driver_.get_function(&kernels_[names[i]], loaded, names[i]);
+  }
+  return code;
+}
+
+CUdeviceptr HoldDevice::OnDevice(const void* in_board) const {
+  return device_board_ + static_cast<CUdeviceptr>(static_cast<const char*>(in_board) -
+                                                  reinterpret_cast<const char*>(board_));
+}
+
+bool HoldDevice::Enqueue(const char* kernel, HoldPlace hold, uint32_t blocks, CUstream stream) {
+  switch (means_) {
+    case HoldMeans::kKernel:
+      return LaunchKernel(kernel, hold.lane, blocks, stream);
+    case HoldMeans::kWaitValue:
+      return LaunchWait(hold, stream);
+    case HoldMeans::kHostCallback:
+      return LaunchCallback(hold.lane, stream);
+  }
+  return false;
+}
+
+bool HoldDevice::Launch(const char* kernel, uint32_t lane, uint32_t blocks, CUstream stream) {
+  lane %= kHoldLanes;
+  const std::lock_guard<std::mutex> one_at_a_time(launch_mutex_);
+  const auto count = [&](int64_t launches) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const uint64_t before = lanes_[lane].launched;
+    lanes_[lane].launched += static_cast<uint64_t>(launches);
+    return before;
+  };
+  const uint64_t sequence = count(1);
+  const bool launched = Enqueue(kernel, {lane, sequence}, blocks, stream);
+  if (!launched) {
+    count(-1);
+  }
+  return launched;
+}
+
+// A captured wait would compare with the values at the time of its capture.
+bool HoldDevice::Capture(const char* kernel, uint32_t lane, uint32_t blocks, CUstream stream) {
+  const std::lock_guard<std::mutex> one_at_a_time(launch_mutex_);
+  return means_ != HoldMeans::kWaitValue && Enqueue(kernel, {lane % kHoldLanes, 0}, blocks, stream);
+}
+
+void HoldDevice::CountLaunch(uint32_t lane) {
+  const std::lock_guard<std::mutex> one_at_a_time(launch_mutex_);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  ++lanes_[lane % kHoldLanes].launched;
+}
+
+bool HoldDevice::LaunchKernel(const char* kernel, uint32_t lane, uint32_t blocks, CUstream stream) {
+  const auto found = kernels_.find(kernel);
+  if (found == kernels_.end()) {
+    return false;
+  }
+  std::array<void*, 3> arguments = {&device_board_, &device_lanes_, &lane};
+  return driver_.launch(found->second, std::max(1U, blocks), 1, 1, kHoldThreads, 1, 1, 0, stream,
+                        arguments.data(), nullptr) == CUDA_SUCCESS;
+}
+
+bool HoldDevice::Scale(
+    void* data, uint64_t count, uint32_t element, double factor, CUstream stream) {
+  constexpr uint64_t kThreads = 256;
+  constexpr uint64_t kMaxBlocks = 1024;  // beyond it each thread takes several elements
+  const std::lock_guard<std::mutex> one_at_a_time(launch_mutex_);
+  const auto found = kernels_.find(kScaleName);
+  if (found == kernels_.end() || count == 0) {
+    return count == 0;
+  }
+  const uint64_t blocks = std::min(DivideUp<uint64_t>(count, kThreads), kMaxBlocks);
+  std::array<void*, 4> arguments = {&data, &count, &element, &factor};
+  return driver_.launch(found->second, static_cast<uint32_t>(blocks), 1, 1, kThreads, 1, 1, 0,
+                        stream, arguments.data(), nullptr) == CUDA_SUCCESS;
+}
+
+bool HoldDevice::LaunchWait(HoldPlace hold, CUstream stream) {
+  HoldSlot* const slot = SlotOf(board_, hold.lane, hold.sequence);
+  return driver_.write_value(stream, OnDevice(&slot->arrival.of), hold.sequence + 1, 0) ==
+             CUDA_SUCCESS &&
+         driver_.wait_value(stream, OnDevice(&slot->end.of), hold.sequence + 1,
+                            CU_STREAM_WAIT_VALUE_GEQ) == CUDA_SUCCESS;
+}
+
+bool HoldDevice::LaunchCallback(uint32_t lane, CUstream stream) {
+  auto callback = std::make_unique<Callback>(Callback{board_, host_lanes_.get(), lane});
+  if (driver_.launch_host(stream, RunCallback, callback.get()) != CUDA_SUCCESS) {
+    return false;
+  }
+  // Kept: a captured callback runs at every launch of its graph.
+  static_cast<void>(callback.release());
+  return true;
+}
+
+void HoldDevice::RunCallback(void* data) {
+  const auto* const callback = static_cast<const Callback*>(data);
+  HostMachine machine;
+  HoldBlock(machine, callback->board, callback->lanes, callback->lane, 1);
+}
+
+// The host itself ends holds of this kind.
+void HoldDevice::ReleaseWaits(uint32_t index, Lane* lane) {
+  HostMachine machine;
+  const bool aborted = machine.Load(&board_->abort) != 0;
+  const bool over = lane->release_ns != 0 && IsOver(HostNowNs(), lane->release_ns);
+  if (lane->ended < lane->launched && (aborted || (lane->ended < lane->begun && over))) {
+    Write(machine, &SlotOf(board_, index, lane->ended)->end, HostNowNs(), lane->ended);
+    lane->release_ns = 0;
+  }
+}
+
+bool HoldDevice::Poll(std::vector<HoldEvent>* events) {
+  HostMachine machine;
+  const size_t before = events->size();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (uint32_t index = 0; index < kHoldLanes; ++index) {
+    Lane& lane = lanes_[index];
+    if (lane.ended == lane.launched) {
+      continue;
+    }
+    uint64_t time_ns = 0;
+    if (lane.begun == lane.ended &&
+        Read(machine, &SlotOf(board_, index, lane.begun)->arrival, lane.begun, &time_ns)) {
+      time_ns = means_ == HoldMeans::kWaitValue ? HostNowNs() : time_ns;
+      events->push_back({index, lane.begun++, false, time_ns});
+    }
+    if (means_ == HoldMeans::kWaitValue) {
+      ReleaseWaits(index, &lane);
+    }
+    if (lane.ended < lane.begun &&
+        Read(machine, &SlotOf(board_, index, lane.ended)->end, lane.ended, &time_ns)) {
+      events->push_back({index, lane.ended++, true, time_ns});
+    }
+  }
+  return events->size() > before;
+}
+
+void HoldDevice::SetDeadline(uint32_t lane, uint64_t sequence, uint64_t time_ns) {
+  HostMachine machine;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  lanes_[lane % kHoldLanes].release_ns = std::max<uint64_t>(1, time_ns);
+  Write(machine, &SlotOf(board_, lane, sequence)->deadline, time_ns, sequence);
+}
+
+void HoldDevice::Abort() {
+  HostMachine::Store(&board_->abort, 1);
+}
+
+bool HoldDevice::HasOpen() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return std::any_of(lanes_.begin(), lanes_.end(),
+                     [](const Lane& lane) { return lane.ended < lane.launched; });
+}
+
+}  // namespace prism::shim

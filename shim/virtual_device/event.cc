@@ -1,0 +1,232 @@
+// Events, each with a dense id. Whether and when one is reached is decided by the worker; while
+// recording every event is reached at once, except for the caching allocator (launch_queue.h).
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <new>
+#include <string_view>
+
+#include <cuda_runtime_api.h>
+
+#include "shim/session.h"
+#include "shim/virtual_device/capture.h"
+#include "shim/virtual_device/device_memory.h"
+#include "shim/virtual_device/launch_queue.h"
+#include "shim/virtual_device/runtime_state.h"
+#include "shim/virtual_device/stream.h"
+
+namespace prism::shim {
+namespace {
+
+using channel::Record;
+using channel::RecordKind;
+
+std::atomic<uint32_t> next_event{1};
+
+EventObject* Object(cudaEvent_t event) {
+  return reinterpret_cast<EventObject*>(event);
+}
+
+Record EventRecord(RecordKind kind, cudaEvent_t event, cudaStream_t stream) {
+  Record record = {};
+  record.kind = kind;
+  record.stream = StreamIndex(stream);
+  record.event.event = Object(event)->id;
+  return record;
+}
+
+bool WasRecorded(cudaEvent_t event) {
+  return Object(event)->recorded.load(std::memory_order_relaxed);
+}
+
+// The error of a call that asks for an event: an event of a capture has no state, and querying may
+// be forbidden while a capture is in progress.
+cudaError_t CheckEvent(cudaEvent_t event) {
+  return Object(event)->capture.load(std::memory_order_relaxed) != 0
+             ? Return(cudaErrorCapturedEvent)
+             : CheckUnsafeCall();
+}
+
+// Who asks for an event. The caching allocator asks before it gives away a block that another
+// stream used; c10d's watchdog and the allocator of pinned memory ask in passing, a program
+// deliberately.
+enum class Asker : uint8_t { kProgram, kInPassing, kCachingAllocator };
+
+Asker FindAsker(const void* caller) {
+  Dl_info info = {};
+  if (dladdr(caller, &info) == 0 || info.dli_fname == nullptr) {
+    return Asker::kProgram;
+  }
+  const std::string_view library = info.dli_fname;
+  if (library.ends_with("/libc10_cuda.so")) {
+    return Asker::kCachingAllocator;
+  }
+  return library.ends_with("/libtorch_cuda.so") ? Asker::kInPassing : Asker::kProgram;
+}
+
+// Looking up a library takes microseconds, and allocators ask at every block: the last callers are
+// kept.
+Asker AskerOf(const void* caller) {
+  struct Known {
+    const void* caller = nullptr;
+    Asker asker = Asker::kProgram;
+  };
+  thread_local std::array<Known, 8> known = {};
+  thread_local size_t next = 0;
+  const auto found = std::find_if(known.begin(), known.end(),
+                                  [&](const Known& entry) { return entry.caller == caller; });
+  if (found != known.end()) {
+    return found->asker;
+  }
+  Known& entry = known[next++ % known.size()];
+  entry = {caller, FindAsker(caller)};
+  return entry.asker;
+}
+
+// While recording no time passes. An event is then over: a loop that polls for it takes no time,
+// nor does it in the replay. Except for the caching allocator, which would reserve too little.
+cudaError_t Query(cudaEvent_t event, Asker asker) {
+  const bool records = SessionMode() == channel::Mode::kRecord;
+  if (asker == Asker::kCachingAllocator) {
+    if (!MayBePending(Object(event)->recorded_after.load(std::memory_order_relaxed))) {
+      return cudaSuccess;
+    }
+    if (records) {
+      return Return(cudaErrorNotReady);
+    }
+  }
+  if (records && asker == Asker::kProgram) {
+    Count("event_query_taken_as_over");
+  }
+  return Request(EventRecord(RecordKind::kQueryEvent, event, nullptr)).status == 0
+             ? cudaSuccess
+             : Return(cudaErrorNotReady);
+}
+
+}  // namespace
+
+uint32_t NewEventId() {
+  return next_event.fetch_add(1);
+}
+
+}  // namespace prism::shim
+
+using prism::shim::EventObject;
+using prism::shim::RecordKind;
+using prism::shim::Return;
+
+extern "C" {
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags) {
+  prism::shim::EnsureContext();
+  auto* const object =
+      new (std::nothrow) EventObject{prism::shim::NewEventId(), flags, {false}, {0}};
+  if (object == nullptr) {
+    return Return(cudaErrorMemoryAllocation);
+  }
+  *event = reinterpret_cast<cudaEvent_t>(object);
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t* event) {
+  return cudaEventCreateWithFlags(event, cudaEventDefault);
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete prism::shim::Object(event);
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned int flags) {
+  if (event == nullptr) {
+    return Return(cudaErrorInvalidResourceHandle);
+  }
+  const bool external = (flags & cudaEventRecordExternal) != 0;
+  if (prism::shim::RecordInCapture(event, stream, external)) {
+    return cudaSuccess;
+  }
+  EventObject* const object = prism::shim::Object(event);
+  object->recorded.store(true, std::memory_order_relaxed);
+  object->recorded_after.store(prism::shim::LastIssuedOp(), std::memory_order_relaxed);
+  prism::shim::IssueOp(stream, prism::shim::EventRecord(RecordKind::kEventRecord, event, stream));
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  return cudaEventRecordWithFlags(event, stream, cudaEventRecordDefault);
+}
+
+// Waiting for an event that was never recorded does nothing, as on a real device.
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int flags) {
+  if (event == nullptr) {
+    return Return(cudaErrorInvalidResourceHandle);
+  }
+  cudaError_t error = cudaSuccess;
+  const bool external = (flags & cudaEventWaitExternal) != 0;
+  if (prism::shim::WaitInCapture(stream, event, external, &error)) {
+    return error == cudaSuccess ? error : Return(error);
+  }
+  if (prism::shim::WasRecorded(event)) {
+    prism::shim::IssueOp(stream, prism::shim::EventRecord(RecordKind::kEventWait, event, stream));
+  }
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  if (event == nullptr) {
+    return Return(cudaErrorInvalidResourceHandle);
+  }
+  if (const cudaError_t error = prism::shim::CheckEvent(event); error != cudaSuccess) {
+    return error;
+  }
+  if (!prism::shim::WasRecorded(event)) {
+    return cudaSuccess;
+  }
+  return prism::shim::Query(event, prism::shim::AskerOf(__builtin_return_address(0)));
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  if (event == nullptr) {
+    return Return(cudaErrorInvalidResourceHandle);
+  }
+  if (const cudaError_t error = prism::shim::CheckEvent(event); error != cudaSuccess) {
+    return error;
+  }
+  if (prism::shim::WasRecorded(event)) {
+    prism::shim::Record record = {};
+    record.kind = RecordKind::kSync;
+    record.sync.kind = prism::channel::SyncKind::kEvent;
+    record.sync.event = prism::shim::Object(event)->id;
+    prism::shim::NoteHostWait(
+        prism::shim::Object(event)->recorded_after.load(std::memory_order_relaxed));
+    prism::shim::Request(record);
+  }
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
+  if (start == nullptr || end == nullptr || !prism::shim::WasRecorded(start) ||
+      !prism::shim::WasRecorded(end) ||
+      ((prism::shim::Object(start)->flags | prism::shim::Object(end)->flags) &
+       cudaEventDisableTiming) != 0) {
+    return Return(cudaErrorInvalidResourceHandle);
+  }
+  prism::shim::Record record = {};
+  record.kind = RecordKind::kElapsed;
+  record.elapsed.start_event = prism::shim::Object(start)->id;
+  record.elapsed.end_event = prism::shim::Object(end)->id;
+  const prism::shim::Reply reply = prism::shim::Request(record);
+  if (reply.status == 1) {
+    return Return(cudaErrorNotReady);
+  }
+  // Before the iterations that are replayed no time passes between events. On a device two of them
+  // differ by at least its resolution ("around 0.5 microseconds"), and programs divide by the
+  // difference.
+  constexpr int64_t kResolutionNs = 500;
+  const int64_t elapsed = reply.value_ns == 0 && start != end ? kResolutionNs : reply.value_ns;
+  *milliseconds = static_cast<float>(static_cast<double>(elapsed) * 1e-6);
+  return cudaSuccess;
+}
+}

@@ -1,0 +1,28 @@
+#include "launch/emulate/run/program_layout.h"
+
+#include <gtest/gtest.h>
+
+namespace prism::launch {
+namespace {
+
+TEST(AlikeFrom, odd_iterations_end_what_is_alike_and_are_not_the_first) {
+  std::vector<graph::Fragment> fragments(2);
+  fragments.front().iterations = 10;
+  fragments.front().odd_iterations = {4, 9};
+  fragments.back().odd_iterations = {5};
+  const auto expect = [&](int32_t from, int32_t begin, int32_t count) {
+    const IterationRange range = AlikeFrom(fragments, from);
+    EXPECT_EQ(range.count, count) << from;
+    if (count > 0) {
+      EXPECT_EQ(range.begin, begin) << from;
+    }
+  };
+  expect(1, 1, 3);
+  expect(4, 6, 3);  // another rank becomes steady while rank 0 evaluates
+  expect(7, 7, 2);
+  expect(9, 0, 0);
+  expect(12, 0, 0);
+}
+
+}  // namespace
+}  // namespace prism::launch
