@@ -3,7 +3,7 @@
 
   generate_stubs.py stubs OUT.S MAPS_DIR LIBRARY=CODE=PATH...
       Reads the exported functions of the real libraries and writes a weak function for each, which
-      does what virtual_device/library_calls.txt says, or refuses with its name and returns the library's own
+      does what virtual_device/library_calls.txt says, or refuses by name and returns the library's own
       "not supported" code; an implementation in the shim is a strong symbol and wins at link time.
       Writes MAPS_DIR/<library>.map with the symbol versions that the facade of the library has to
       show.
@@ -11,7 +11,8 @@
       Writes one line a name: library, name, implemented or refused.
   generate_stubs.py passes OUT.S LIBRARY=CODE=PATH...
       Writes a weak function for each name, which jumps to the real library's (gpu/pass.S), or
-      tells of it first where it is an op of virtual_device/library_calls.txt (gpu/library_call.S); a
+      tells of it first where it is an op of virtual_device/library_calls.txt
+      (gpu/library_call.S); a
       function of the shim that sees the call first is a strong symbol and wins at link time.
   generate_stubs.py echoes OUT.S LIBRARY=CODE=PATH...
       Writes a function for each name that tells it to tests/support/echo.S.
@@ -39,7 +40,7 @@ SKIPPED_NAMES = re.compile(r"^_Z|^_init$|^_fini$")
 LATER_NAMES = {"libcublasLt.so.13": {"cublasLtGroupedMatrixLayoutInit_internal"}}
 
 
-# virtual_device/library_calls.cc: Action, by number, and HandleKind of the libraries whose handles are not
+# virtual_device/library_calls.cc: Action, by number, and HandleKind of libraries whose handles are not
 # separate objects.
 ACTIONS = ("done", "create", "number", "destroy", "stream", "run", "workspace", "elements")
 HANDLE_KINDS = {"libcufft.so.12": 1, "libcublas.so.13": 2, "libcudnn.so.9": 3}
@@ -48,8 +49,8 @@ NO_ARGUMENT = 255
 
 
 def described_calls():
-    """(library, regular expression, bytes of virtual_device/library_calls.cc's LibraryCall as a number)."""
-    table = pathlib.Path(__file__).parent / "cuda" / "library_calls.txt"
+    """(library, regular expression, bytes of library_calls.cc's LibraryCall as a number)."""
+    table = pathlib.Path(__file__).parent / "virtual_device" / "library_calls.txt"
     for line in table.read_text().splitlines():
         if not line or line.startswith("#"):
             continue

@@ -59,7 +59,7 @@ const std::vector<std::pair<std::string, std::vector<std::string>>> kOwners = {
     {"toml++/", {"launch/inputs/config_file.cc", "launch/inputs/toml_reader.cc"}},
     {"zlib.h", {"graph/base/compress.cc"}},
     {"zstd.h", {"graph/base/compress.cc"}},
-    {"fmt/", {"graph/", "slicer/", "replayer/", "launch/"}},
+    {"fmt/", {"graph/", "slicer/", "replayer/", "launch/", "experiments/published/"}},
 };
 
 // Characters of a UTF-8 line: every byte that continues none.
