@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "launch/plan/device_memory.h"
+#include "replayer/memory/device_memory.h"
 #include "replayer/memory/layer_tensors.h"
 #include "replayer/memory/stage_memory.h"
 
@@ -110,7 +110,7 @@ int64_t DeviceBytes(const graph::ClusterSpec& cluster, const graph::JobSpec& job
   const bool spans_nodes = sizes.tp * sizes.cp * sizes.dp > cluster.gpus_per_node;
   const auto of_groups =
       static_cast<int64_t>(cluster.parameters.Value("memory.network_groups_bytes"));
-  return cluster.gpu.memory_bytes - OutsideAllocatorBytes(cluster, job, stage) -
+  return cluster.gpu.memory_bytes - replayer::OutsideAllocatorBytes(cluster, job, stage) -
          (spans_nodes ? of_groups : 0);
 }
 
@@ -154,7 +154,7 @@ Result<double> PredictedBytes(const PublishedRow& row,
   if (HasArgument(row, "export-kd-cfg") || HasArgument(row, "export-kd-teacher-load")) {
     return InvalidArgument("memory of a teacher beside the model is not modelled");
   }
-  replayer::StageMemoryOptions options = MemoryOptionsOf(cluster);
+  replayer::StageMemoryOptions options = replayer::MemoryOptionsOf(cluster);
   if (HasArgument(row, "deterministic-mode")) {
     options.workspace_bytes = kDeterministicWorkspace;
   }
@@ -183,7 +183,8 @@ Result<double> PredictedBytes(const PublishedRow& row,
     options.device_bytes = DeviceBytes(cluster, job, stage);
     PRISM_ASSIGN_OR_RETURN(const replayer::StageMemory memory,
                            replayer::PredictStageMemory(as_run, style_as_run, stage, options));
-    const int64_t outside = OutsideAllocatorBytes(cluster, job, stage) + EagerModules(row);
+    const int64_t outside =
+        replayer::OutsideAllocatorBytes(cluster, job, stage) + EagerModules(row);
     most = std::max(most, BytesOf(memory, outside, counter));
   }
   if (counter == Counter::kReserved && row.Says("mem_kind", "max_memory_allocated")) {

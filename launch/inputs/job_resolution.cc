@@ -146,6 +146,23 @@ Status CheckModel(const graph::ModelSpec& model) {
              : lacks("attention heads that are not as wide together as the hidden state");
 }
 
+Status FillJob(const Options& options,
+               const ModelPreset& preset,
+               const Layout& layout,
+               graph::JobSpec* job) {
+  job->parallel.tp = layout.tp;
+  job->parallel.pp = layout.pp;
+  job->parallel.vpp = options.vpp.value_or(preset.layout.vpp);
+  job->parallel.cp = layout.cp;
+  job->parallel.ep = layout.ep;
+  job->parallel.etp = preset.model.moe.experts > 0 ? layout.tp : 1;
+  job->parallel.dp = static_cast<int32_t>(options.target_gpus / layout.product());
+  job->zero_stage = options.zero.value_or(preset.layout.zero);
+  PRISM_RETURN_IF_ERROR(CheckDp(options, job->parallel));
+  PRISM_RETURN_IF_ERROR(FillRest(options, preset, job));
+  return FillBatch(options, preset, job);
+}
+
 }  // namespace
 
 Result<ResolvedJob> ResolveJob(const Options& options,
@@ -153,21 +170,16 @@ Result<ResolvedJob> ResolveJob(const Options& options,
                                const graph::ClusterSpec& cluster) {
   PRISM_RETURN_IF_ERROR(CheckModel(preset.model));
   PRISM_RETURN_IF_ERROR(CheckGpus(options, cluster));
-  PRISM_ASSIGN_OR_RETURN(const LayoutChoice choice, ChooseLayout(options, preset, cluster));
+  // What a check of the job refuses is refused once its layout is chosen.
+  const auto job_of = [&preset](const Options& of, const Layout& layout) {
+    graph::JobSpec job;
+    (void)FillJob(of, preset, layout, &job);
+    return job;
+  };
+  PRISM_ASSIGN_OR_RETURN(const LayoutChoice choice, ChooseLayout(options, preset, cluster, job_of));
   ResolvedJob resolved;
   resolved.layout_origin = choice.origin;
-  graph::JobSpec& job = resolved.job;
-  job.parallel.tp = choice.layout.tp;
-  job.parallel.pp = choice.layout.pp;
-  job.parallel.vpp = options.vpp.value_or(preset.layout.vpp);
-  job.parallel.cp = choice.layout.cp;
-  job.parallel.ep = choice.layout.ep;
-  job.parallel.etp = preset.model.moe.experts > 0 ? choice.layout.tp : 1;
-  job.parallel.dp = static_cast<int32_t>(options.target_gpus / choice.layout.product());
-  job.zero_stage = options.zero.value_or(preset.layout.zero);
-  PRISM_RETURN_IF_ERROR(CheckDp(options, job.parallel));
-  PRISM_RETURN_IF_ERROR(FillRest(options, preset, &job));
-  PRISM_RETURN_IF_ERROR(FillBatch(options, preset, &job));
+  PRISM_RETURN_IF_ERROR(FillJob(options, preset, choice.layout, &resolved.job));
   return resolved;
 }
 

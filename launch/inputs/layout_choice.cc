@@ -1,6 +1,7 @@
 #include "launch/inputs/layout_choice.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -10,37 +11,14 @@
 
 #include "graph/base/units.h"
 #include "graph/describe.h"
+#include "graph/job/training_style.h"
+#include "replayer/memory/device_memory.h"
 
 namespace prism::launch {
 namespace {
 
-// Fraction of device memory that model states, activations and logits may take in a layout that we
-// choose; the rest is for NCCL, the context and fragmentation.
+// Fraction of device memory that a layout which we choose may take.
 constexpr double kMemoryShare = 0.75;
-
-// Bytes a parameter: bf16 weight, which ZeRO 3 spreads over dp, fp32 gradient, which ZeRO 2 does,
-// fp32 master weight and two moments, which ZeRO 1 does.
-constexpr double kWeightBytes = 2;
-constexpr double kGradientBytes = 4;
-constexpr double kOptimizerBytes = 4 + 4 + 4;
-
-// With ZeRO 3, of every parameter of the largest unit (a layer, or the embedding) in its backward
-// pass: its gathered weight and that of the unit that is on its way, its gradient and that of the
-// unit before, on its way to the shards.
-constexpr double kUnitBytes = 2 * (2 + 4);
-
-// Bytes of activations that a token leaves in a layer for the backward pass, bf16, flash attention,
-// no dropout (Korthikanti et al. 2022, section 4, without masks and attention matrix): 16 for every
-// hidden unit, and 2 for each of the feed-forward tensors kept (two in a GPT block, four with
-// SwiGLU). With full recompute only the layer's input stays.
-constexpr double kHiddenBytes = 16;
-constexpr double kFfnTensorsGpt = 2;
-constexpr double kFfnTensorsLlama = 4;
-
-// Hidden states of every row that an expert works on, on the way to the expert and back: gathered,
-// received, sorted by expert, and the same three on the way back.
-constexpr double kExpertRowBytes = 6 * 2;
-constexpr double kLogitBytes = 2 + 4 + 4;  // bf16 logits, fp32 copy and gradient
 
 std::string DivisorsText(int64_t number, int64_t highest) {
   std::vector<std::string> divisors;
@@ -152,61 +130,13 @@ Status CheckEp(const graph::ModelSpec& model, int32_t ep, int64_t dp) {
   return OkStatus();
 }
 
-// Weights of the routed experts of all layers.
-double ExpertWeights(const graph::ModelSpec& model) {
-  graph::ModelSpec without = model;
-  without.moe.expert_ffn = 0;
-  return static_cast<double>(graph::ModelParameters(model) - graph::ModelParameters(without));
-}
-
-double StateBytes(const graph::ModelSpec& model,
-                  const Layout& layout,
-                  int64_t replicas,
-                  int32_t zero) {
-  const double embedding = static_cast<double>(model.vocab) * static_cast<double>(model.hidden);
-  const double all = static_cast<double>(graph::ModelParameters(model));
-  const double matrices = model.tied_embeddings ? embedding : 2 * embedding;
-  const double experts = ExpertWeights(model);
-  const double dense = ((all - matrices - experts) / layout.pp + embedding) / layout.tp;
-  const double local_experts = experts / layout.pp / layout.tp / layout.ep;
-  const auto bytes = [zero](int64_t copies) {
-    const auto kept = [&](double each, int32_t from_stage) {
-      return zero >= from_stage ? each / static_cast<double>(copies) : each;
-    };
-    return kept(kWeightBytes, 3) + kept(kGradientBytes, 2) + kept(kOptimizerBytes, 1);
-  };
-  const double layer = (all - matrices) / static_cast<double>(model.layers);
-  const double gathered = zero == 3 ? kUnitBytes * std::max(layer, embedding) / layout.tp : 0;
-  return dense * bytes(replicas) + local_experts * bytes(replicas / layout.ep) + gathered;
-}
-
-// Activations of the first stage with its pp micro-batches in flight, or of the last with its
-// logits, whichever is more.
-double ActivationBytes(const graph::JobSpec& job, const Layout& layout) {
-  const graph::ModelSpec& model = job.model;
-  const double tokens = static_cast<double>(job.seq_len / layout.cp * job.micro_batch_size);
-  const double hidden = static_cast<double>(model.hidden);
-  const double ffn_tensors =
-      model.block == graph::BlockKind::kLlama ? kFfnTensorsLlama : kFfnTensorsGpt;
-  const auto topk = static_cast<double>(model.moe.topk);
-  const double ffn = model.moe.experts > 0 ? topk * static_cast<double>(model.moe.expert_ffn) +
-                                                 static_cast<double>(model.moe.shared_expert_ffn)
-                                           : static_cast<double>(model.ffn);
-  const double layer =
-      job.recompute == graph::Recompute::kFull
-          ? 2 * hidden
-          : (kHiddenBytes + topk * kExpertRowBytes) * hidden + 2 * ffn_tensors * ffn;
-  const double stage = tokens * layer * static_cast<double>(model.layers) / layout.pp / layout.tp;
-  const double logits = tokens * static_cast<double>(model.vocab) * kLogitBytes / layout.tp;
-  return std::max(stage * layout.pp, stage + logits) + (layout.pp == 1 ? logits : 0);
-}
-
 class LayoutChooser {
  public:
   LayoutChooser(const Options& options,
                 const ModelPreset& preset,
-                const graph::ClusterSpec& cluster)
-      : options_(options), preset_(preset), cluster_(cluster) {}
+                const graph::ClusterSpec& cluster,
+                const JobOfLayout& job_of)
+      : options_(options), preset_(preset), cluster_(cluster), job_of_(job_of) {}
 
   Result<LayoutChoice> Choose() const {
     const int32_t ep = options_.ep.value_or(1);
@@ -240,7 +170,6 @@ class LayoutChooser {
   [[nodiscard]] int32_t vpp() const { return options_.vpp.value_or(preset_.layout.vpp); }
   [[nodiscard]] int32_t cp() const { return options_.cp.value_or(1); }
   [[nodiscard]] int64_t seq_len() const { return options_.seq_len.value_or(preset_.model.seq_len); }
-  [[nodiscard]] int32_t zero() const { return options_.zero.value_or(preset_.layout.zero); }
 
   // The layout with ep as given, else as much of the preset's as divides the replicas.
   [[nodiscard]] Layout Of(int32_t tp, int32_t pp) const {
@@ -285,16 +214,14 @@ class LayoutChooser {
   }
 
   [[nodiscard]] Result<LayoutChoice> ChooseSmallest() const {
-    const double room = kMemoryShare * static_cast<double>(cluster_.gpu.memory_bytes);
     const std::vector<Layout> candidates = Candidates();
     for (const Layout& layout : candidates) {
-      const double bytes = EstimatedBytes(layout);
-      if (bytes <= room) {
-        return LayoutChoice{
-            layout,
-            fmt::format("chosen to fit: states and activations take about {:.0f} % of {}'s memory",
-                        100 * bytes / static_cast<double>(cluster_.gpu.memory_bytes),
-                        cluster_.gpu.name)};
+      const double share = MemoryShareOf(layout);
+      if (share <= kMemoryShare) {
+        return LayoutChoice{layout,
+                            fmt::format("chosen to fit: the fullest rank takes about {:.0f} % of "
+                                        "{}'s memory",
+                                        100 * share, cluster_.gpu.name)};
       }
     }
     if (IsOnlyVppInTheWay()) {
@@ -321,7 +248,7 @@ class LayoutChooser {
   [[nodiscard]] bool IsOnlyVppInTheWay() const {
     Options others = options_;
     others.vpp = 1;
-    return vpp() > 1 && LayoutChooser(others, preset_, cluster_).ChooseSmallest().ok();
+    return vpp() > 1 && LayoutChooser(others, preset_, cluster_, job_of_).ChooseSmallest().ok();
   }
 
   // " with --tp 3 --dp 4": the given degrees that leave no choice.
@@ -336,20 +263,19 @@ class LayoutChooser {
     return given.empty() ? given : " with" + given;
   }
 
-  // For the fullest rank; only for choosing a layout, since the run measures memory.
-  [[nodiscard]] double EstimatedBytes(const Layout& layout) const {
-    graph::JobSpec job;
-    job.model = preset_.model;
-    job.seq_len = seq_len();
-    job.micro_batch_size = options_.micro_batch_size.value_or(preset_.layout.micro_batch_size);
-    job.recompute = options_.recompute.value_or(preset_.layout.recompute);
-    const int64_t replicas = options_.target_gpus / (int64_t{layout.tp} * layout.pp);
-    return StateBytes(preset_.model, layout, replicas, zero()) + ActivationBytes(job, layout);
+  // Of device memory, on the fullest rank.
+  [[nodiscard]] double MemoryShareOf(const Layout& layout) const {
+    const Result<replayer::FullestRank> fullest =
+        replayer::FullestRankOf(cluster_, job_of_(options_, layout), graph::TrainingStyle{});
+    return fullest.ok() ? static_cast<double>(fullest->device_bytes) /
+                              static_cast<double>(cluster_.gpu.memory_bytes)
+                        : std::numeric_limits<double>::infinity();
   }
 
   const Options& options_;
   const ModelPreset& preset_;
   const graph::ClusterSpec& cluster_;
+  const JobOfLayout& job_of_;
 };
 
 }  // namespace
@@ -368,8 +294,9 @@ Status CheckProduct(int32_t gpus, const Layout& layout) {
 
 Result<LayoutChoice> ChooseLayout(const Options& options,
                                   const ModelPreset& preset,
-                                  const graph::ClusterSpec& cluster) {
-  return LayoutChooser(options, preset, cluster).Choose();
+                                  const graph::ClusterSpec& cluster,
+                                  const JobOfLayout& job_of) {
+  return LayoutChooser(options, preset, cluster, job_of).Choose();
 }
 
 }  // namespace prism::launch

@@ -1,13 +1,15 @@
 // tp and pp of a model on the target's GPUs: as given, else the preset's if they divide the GPUs,
-// else the smallest product (tp inside a node, larger tp first) whose model states, activations and
-// logits fit in 75 % of device memory.
+// else the smallest product (tp inside a node, larger tp first) whose fullest rank takes at most 75
+// % of device memory, as forecasts predict it (replayer/memory/device_memory.h).
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "graph/base/status.h"
 #include "graph/job/cluster.h"
+#include "graph/job/job.h"
 #include "launch/inputs/options.h"
 #include "launch/inputs/presets.h"
 
@@ -27,10 +29,14 @@ struct LayoutChoice {
   std::string origin;  // "given", "preset" or "chosen: ...", for the printed plan
 };
 
+// The job of the options with a layout, for its memory.
+using JobOfLayout = std::function<graph::JobSpec(const Options&, const Layout&)>;
+
 // kInvalidArgument, saying what, where and what to do, when something does not divide or fit.
 Result<LayoutChoice> ChooseLayout(const Options& options,
                                   const ModelPreset& preset,
-                                  const graph::ClusterSpec& cluster);
+                                  const graph::ClusterSpec& cluster,
+                                  const JobOfLayout& job_of);
 
 // Checks that the number of GPUs is a multiple of tp × pp × cp.
 Status CheckProduct(int32_t gpus, const Layout& layout);

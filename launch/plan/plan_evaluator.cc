@@ -11,13 +11,11 @@
 #include "graph/job/stage_layers.h"
 #include "launch/inputs/presets.h"
 #include "launch/inputs/variation.h"
-#include "launch/plan/device_memory.h"
 #include "launch/plan/offloaded_job.h"
 #include "launch/plan/peak_flops.h"
 #include "launch/plan/shortened_job.h"
 #include "replayer/cost/cluster_check.h"
 #include "replayer/memory/model_states.h"
-#include "replayer/memory/stage_memory.h"
 
 namespace prism::launch {
 namespace {
@@ -29,33 +27,6 @@ Plan WithStatesOf(const SearchProblem& problem, Plan plan) {
   plan.micro_batch_size = sequences > plan.micro_batch_size ? 1 : sequences;
   plan.recompute = graph::Recompute::kNone;
   return plan;
-}
-
-// The first and last stage and those between with more layers, or more expert layers, than all
-// before (of stages with equally many layers, later ones hold fewer micro-batches).
-std::vector<int32_t> FullestStages(const graph::JobSpec& job, const graph::TrainingStyle& style) {
-  const int32_t last = job.parallel.pp - 1;
-  std::vector<int32_t> stages = {0};
-  int64_t most = 0;
-  int64_t most_with_experts = 0;
-  for (int32_t stage = 1; stage < last; ++stage) {
-    int64_t layers = 0;
-    int64_t with_experts = 0;
-    for (const graph::LayerRange& range : replayer::LayersOfChunks(job, style, stage)) {
-      layers += range.end - range.begin;
-      with_experts +=
-          std::max<int64_t>(0, range.end - std::max(range.begin, job.model.moe.dense_layers));
-    }
-    if (layers > most || with_experts > most_with_experts) {
-      stages.push_back(stage);
-    }
-    most = std::max(most, layers);
-    most_with_experts = std::max(most_with_experts, with_experts);
-  }
-  if (last > 0) {
-    stages.push_back(last);
-  }
-  return stages;
 }
 
 std::string StatedKeys(const StatedNumbers& numbers) {
@@ -218,7 +189,7 @@ int64_t PlanEvaluator::StatesFloor(const Plan& plan) const {
     if (!states.ok()) {
       return 0;
     }
-    int64_t bytes = OutsideAllocatorBytes(problem_.cluster, job.spec, stage);
+    int64_t bytes = replayer::OutsideAllocatorBytes(problem_.cluster, job.spec, stage);
     for (const replayer::StateTensor& state : *states) {
       const bool moves = state.moment && graph::OffloadsOptimizer(plan.offload);
       bytes += moves ? 0 : state.bytes;
@@ -242,24 +213,9 @@ TimeInterval PlanEvaluator::IntervalOf(const JobTime& time) const {
 
 Result<PlanMemory> PlanEvaluator::Memory(const Plan& plan) const {
   const Job job = Describe(plan);
-  const std::vector<int32_t> stages = FullestStages(job.spec, job.style);
   PRISM_ASSIGN_OR_RETURN(const std::vector<replayer::HostTier> tiers,
                          HostTiersOf(job.spec, job.style, plan.offload));
-  replayer::StageMemoryOptions options = MemoryOptionsOf(problem_.cluster);
-  PlanMemory worst;
-  for (const int32_t stage : stages) {
-    options.host = tiers[static_cast<size_t>(stage)];
-    PRISM_ASSIGN_OR_RETURN(const replayer::StageMemory memory,
-                           replayer::PredictStageMemory(job.spec, job.style, stage, options));
-    const int64_t device =
-        memory.peak_reserved + OutsideAllocatorBytes(problem_.cluster, job.spec, stage);
-    const int64_t host = std::max(worst.host_bytes, memory.host_bytes);
-    if (stage == 0 || device > worst.device_bytes) {
-      worst = {stage, memory.peak_allocated, memory.peak_reserved, device};
-    }
-    worst.host_bytes = host;
-  }
-  return worst;
+  return replayer::FullestRankOf(problem_.cluster, job.spec, job.style, tiers);
 }
 
 double PlanEvaluator::Mfu(const Plan& plan, double iteration_s) const {

@@ -19,19 +19,11 @@
 #include "launch/plan/layer_time.h"
 #include "launch/plan/plan.h"
 #include "launch/plan/plan_cache.h"
+#include "replayer/memory/device_memory.h"
 
 namespace prism::launch {
 
-// Of the worst rank.
-struct PlanMemory {
-  int32_t stage = 0;
-  int64_t allocated_bytes = 0;  // of the caching allocator, peak
-  int64_t reserved_bytes = 0;   // likewise
-  int64_t device_bytes = 0;     // reserved, the context and NCCL's buffers
-  int64_t host_bytes = 0;       // host memory of the rank that needs most of it
-
-  bool operator==(const PlanMemory&) const = default;
-};
+using PlanMemory = replayer::FullestRank;
 
 // All members may be called from several threads at once.
 class PlanEvaluator {

@@ -10,9 +10,9 @@
 #include "graph/base/time.h"
 #include "graph/base/units.h"
 #include "graph/validate/valid_graph.h"
-#include "launch/plan/device_memory.h"
 #include "launch/plan/offloaded_job.h"
 #include "replayer/cost/congestion.h"
+#include "replayer/memory/device_memory.h"
 #include "replayer/memory/stage_memory.h"
 #include "slicer/synthesize/expand.h"
 #include "slicer/synthesize/synthesize.h"
@@ -67,13 +67,13 @@ Status FillMemory(const PlanEvaluator::Job& job,
                   graph::Graph* graph) {
   PRISM_ASSIGN_OR_RETURN(const std::vector<replayer::HostTier> tiers,
                          HostTiersOf(job.spec, job.style, offload));
-  replayer::StageMemoryOptions options = MemoryOptionsOf(cluster);
+  replayer::StageMemoryOptions options = replayer::MemoryOptionsOf(cluster);
   const auto context = static_cast<int64_t>(cluster.parameters.Value("gpu.context_bytes"));
   for (graph::Role& role : graph->roles) {
     options.host = tiers[static_cast<size_t>(role.stage)];
     PRISM_ASSIGN_OR_RETURN(replayer::StageMemory memory,
                            PredictStageMemory(job.spec, job.style, role.stage, options));
-    const int64_t outside = OutsideAllocatorBytes(cluster, job.spec, role.stage);
+    const int64_t outside = replayer::OutsideAllocatorBytes(cluster, job.spec, role.stage);
     role.memory.peak_allocated = memory.peak_allocated;
     role.memory.peak_reserved = memory.peak_reserved;
     role.memory.at_peak = std::move(memory.at_peak);

@@ -3,9 +3,8 @@
 #include "graph/base/status.h"
 #include "graph/base/time.h"
 #include "graph/job/training_style.h"
-#include "launch/plan/device_memory.h"
 #include "launch/plan/shortened_job.h"
-#include "replayer/memory/stage_memory.h"
+#include "replayer/memory/device_memory.h"
 
 namespace prism::launch {
 namespace {
@@ -26,19 +25,11 @@ Result<double> IterationTime(const RunContext& context) {
 }
 
 Result<replayer::PeakMemory> WorstMemory(const RunContext& context) {
-  const graph::JobSpec& job = context.job;
-  const replayer::StageMemoryOptions options = MemoryOptionsOf(context.cluster);
-  replayer::PeakMemory worst;
-  for (const slicer::PlannedRole& role : context.plan.roles) {
-    PRISM_ASSIGN_OR_RETURN(const replayer::StageMemory memory,
-                           replayer::PredictStageMemory(job, kBuiltIn, role.stage, options));
-    const int64_t device =
-        memory.peak_reserved + OutsideAllocatorBytes(context.cluster, job, role.stage);
-    if (device > worst.device_bytes) {
-      worst = {role.representative, memory.peak_allocated, memory.peak_reserved, device};
-    }
-  }
-  return worst;
+  PRISM_ASSIGN_OR_RETURN(const replayer::FullestRank fullest,
+                         replayer::FullestRankOf(context.cluster, context.job, kBuiltIn));
+  const slicer::PlannedRole& role = context.plan.roles[static_cast<size_t>(fullest.stage)];
+  return replayer::PeakMemory{role.representative, fullest.allocated_bytes, fullest.reserved_bytes,
+                              fullest.device_bytes};
 }
 
 }  // namespace

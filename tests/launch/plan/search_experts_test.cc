@@ -8,8 +8,8 @@
 #include <gtest/gtest.h>
 
 #include "graph/job/nccl_memory.h"
-#include "launch/plan/device_memory.h"
 #include "launch/plan/search.h"
+#include "replayer/memory/device_memory.h"
 #include "replayer/memory/stage_memory.h"
 #include "tests/launch/plan/small_search.h"
 
@@ -126,10 +126,10 @@ TEST(SearchOfExperts, memory_is_that_of_the_worst_of_all_stages) {
     int32_t worst_stage = 0;
     for (int32_t stage = 0; stage < plan.parallel.pp; ++stage) {
       const auto memory = replayer::PredictStageMemory(
-          job, styles.Of(job), stage, MemoryOptionsOf(evaluator.problem().cluster));
+          job, styles.Of(job), stage, replayer::MemoryOptionsOf(evaluator.problem().cluster));
       ASSERT_TRUE(memory.ok());
-      const int64_t bytes =
-          memory->peak_reserved + OutsideAllocatorBytes(evaluator.problem().cluster, job, stage);
+      const int64_t bytes = memory->peak_reserved + replayer::OutsideAllocatorBytes(
+                                                        evaluator.problem().cluster, job, stage);
       worst_stage = bytes > worst ? stage : worst_stage;
       worst = std::max(worst, bytes);
     }
@@ -144,9 +144,9 @@ TEST(SearchOfExperts, memory_is_that_of_the_worst_of_all_stages) {
 TEST(SearchOfExperts, communicators_of_experts_take_device_memory) {
   const SearchProblem problem = ProblemOfExperts("megatron-core");
   graph::JobSpec job = JobOf(problem, *ParsePlan("dp=16,ep=8"));
-  const int64_t with_experts = OutsideAllocatorBytes(problem.cluster, job, 0);
+  const int64_t with_experts = replayer::OutsideAllocatorBytes(problem.cluster, job, 0);
   job.model.moe = {};
-  const int64_t dense = OutsideAllocatorBytes(problem.cluster, job, 0);
+  const int64_t dense = replayer::OutsideAllocatorBytes(problem.cluster, job, 0);
   const auto whole = [&](const char* key) {
     return static_cast<int64_t>(problem.cluster.parameters.Value(key));
   };

@@ -9,10 +9,10 @@
 #include <gtest/gtest.h>
 
 #include "graph/base/rng.h"
-#include "launch/plan/device_memory.h"
 #include "launch/plan/offloaded_job.h"
 #include "launch/plan/search.h"
 #include "launch/plan/search_report.h"
+#include "replayer/memory/device_memory.h"
 #include "replayer/memory/layer_tensors.h"
 #include "replayer/memory/model_states.h"
 #include "tests/launch/plan/small_search.h"
@@ -142,11 +142,12 @@ TEST(SearchOffload, memory_is_that_of_the_worst_of_all_stages) {
     int64_t device = 0;
     int64_t host = 0;
     for (int32_t stage = 0; stage < plan.parallel.pp; ++stage) {
-      replayer::StageMemoryOptions options = MemoryOptionsOf(cluster);
+      replayer::StageMemoryOptions options = replayer::MemoryOptionsOf(cluster);
       options.host = (*tiers)[static_cast<size_t>(stage)];
       const auto memory = replayer::PredictStageMemory(job, style, stage, options);
       ASSERT_TRUE(memory.ok());
-      device = std::max(device, memory->peak_reserved + OutsideAllocatorBytes(cluster, job, stage));
+      device = std::max(
+          device, memory->peak_reserved + replayer::OutsideAllocatorBytes(cluster, job, stage));
       host = std::max(host, memory->host_bytes);
     }
     const PlanMemory memory = *evaluator.Memory(plan);

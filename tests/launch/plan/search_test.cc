@@ -14,12 +14,12 @@
 #include "graph/base/rng.h"
 #include "launch/inputs/presets.h"
 #include "launch/plan/answer.h"
-#include "launch/plan/device_memory.h"
 #include "launch/plan/model_size.h"
 #include "launch/plan/search_report.h"
 #include "launch/plan/shortened_job.h"
 #include "launch/plan/sweep.h"
 #include "replayer/cost/congestion.h"
+#include "replayer/memory/device_memory.h"
 #include "replayer/memory/model_states.h"
 #include "replayer/memory/stage_memory.h"
 #include "slicer/synthesize/synthesize.h"
@@ -164,7 +164,7 @@ TEST(PlanEvaluator, memory_floor_is_that_of_the_plans_own_states) {
       job.compute_dtype = graph::ActivationType(style.precision);
       int64_t worst = 0;
       for (const int32_t stage : {0, plan.parallel.pp - 1}) {
-        int64_t bytes = OutsideAllocatorBytes(evaluator.problem().cluster, job, stage);
+        int64_t bytes = replayer::OutsideAllocatorBytes(evaluator.problem().cluster, job, stage);
         const auto states = replayer::StatesOfStage(job, style, stage);
         ASSERT_TRUE(states.ok());
         for (const replayer::StateTensor& state : *states) {
@@ -255,10 +255,10 @@ TEST(PlanEvaluator, memory_is_that_of_the_worst_of_all_stages) {
     int64_t worst = 0;
     for (int32_t stage = 0; stage < plan.parallel.pp; ++stage) {
       const auto memory = replayer::PredictStageMemory(
-          job, style->Of(job), stage, MemoryOptionsOf(evaluator.problem().cluster));
+          job, style->Of(job), stage, replayer::MemoryOptionsOf(evaluator.problem().cluster));
       ASSERT_TRUE(memory.ok());
-      worst = std::max(worst, memory->peak_reserved +
-                                  OutsideAllocatorBytes(evaluator.problem().cluster, job, stage));
+      worst = std::max(worst, memory->peak_reserved + replayer::OutsideAllocatorBytes(
+                                                          evaluator.problem().cluster, job, stage));
     }
     EXPECT_EQ(evaluator.Memory(plan)->device_bytes, worst) << DescribePlan(plan);
   }

@@ -1,12 +1,13 @@
-#include "launch/plan/device_memory.h"
+#include "replayer/memory/device_memory.h"
 
 #include <algorithm>
 
 #include "graph/base/divide.h"
 #include "graph/job/blas_memory.h"
 #include "graph/job/nccl_memory.h"
+#include "replayer/memory/model_states.h"
 
-namespace prism::launch {
+namespace prism::replayer {
 namespace {
 
 graph::NcclMemoryModel NcclOf(const graph::ClusterSpec& cluster) {
@@ -66,12 +67,37 @@ int64_t OfExperts(const graph::NcclMemoryModel& nccl,
          Collectives(nccl, Spread(of_stage / spread, spread, gpus_per_node));
 }
 
+std::vector<int32_t> FullestStages(const graph::JobSpec& job, const graph::TrainingStyle& style) {
+  const int32_t last = job.parallel.pp - 1;
+  std::vector<int32_t> stages = {0};
+  int64_t most = 0;
+  int64_t most_with_experts = 0;
+  for (int32_t stage = 1; stage < last; ++stage) {
+    int64_t layers = 0;
+    int64_t with_experts = 0;
+    for (const graph::LayerRange& range : LayersOfChunks(job, style, stage)) {
+      layers += range.end - range.begin;
+      with_experts +=
+          std::max<int64_t>(0, range.end - std::max(range.begin, job.model.moe.dense_layers));
+    }
+    if (layers > most || with_experts > most_with_experts) {
+      stages.push_back(stage);
+    }
+    most = std::max(most, layers);
+    most_with_experts = std::max(most_with_experts, with_experts);
+  }
+  if (last > 0) {
+    stages.push_back(last);
+  }
+  return stages;
+}
+
 }  // namespace
 
-replayer::StageMemoryOptions MemoryOptionsOf(const graph::ClusterSpec& cluster) {
-  replayer::StageMemoryOptions options;
+StageMemoryOptions MemoryOptionsOf(const graph::ClusterSpec& cluster) {
+  StageMemoryOptions options;
   options.workspace_bytes = graph::BlasWorkspaceBytes(cluster.gpu.compute_major);
-  options.pending = replayer::PendingModelOf(cluster.parameters);
+  options.pending = PendingModelOf(cluster.parameters);
   return options;
 }
 
@@ -100,4 +126,24 @@ int64_t OutsideAllocatorBytes(const graph::ClusterSpec& cluster,
   return bytes;
 }
 
-}  // namespace prism::launch
+Result<FullestRank> FullestRankOf(const graph::ClusterSpec& cluster,
+                                  const graph::JobSpec& job,
+                                  const graph::TrainingStyle& style,
+                                  const std::vector<HostTier>& tiers) {
+  StageMemoryOptions options = MemoryOptionsOf(cluster);
+  FullestRank fullest;
+  for (const int32_t stage : FullestStages(job, style)) {
+    options.host = tiers.empty() ? HostTier{} : tiers[static_cast<size_t>(stage)];
+    PRISM_ASSIGN_OR_RETURN(const StageMemory memory,
+                           PredictStageMemory(job, style, stage, options));
+    const int64_t device = memory.peak_reserved + OutsideAllocatorBytes(cluster, job, stage);
+    const int64_t host = std::max(fullest.host_bytes, memory.host_bytes);
+    if (stage == 0 || device > fullest.device_bytes) {
+      fullest = {stage, memory.peak_allocated, memory.peak_reserved, device};
+    }
+    fullest.host_bytes = host;
+  }
+  return fullest;
+}
+
+}  // namespace prism::replayer
