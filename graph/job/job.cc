@@ -5,43 +5,27 @@
 #include "graph/base/check.h"
 #include "graph/base/divide.h"
 #include "graph/job/names.h"
+#include "graph/job/unit_parameters.h"
 
 namespace prism::graph {
 namespace {
 
-// Weights of the attention of one layer: projections of queries, keys, values and the output.
-int64_t AttentionWeights(const ModelSpec& model) {
-  const LatentAttention& latent = model.latent;
-  if (latent.kv_rank != 0) {
-    const int64_t query = model.heads * (model.HeadDim() + latent.rope_dim);
-    const int64_t queries =
-        latent.q_rank == 0 ? model.hidden * query : latent.q_rank * (model.hidden + query);
-    const int64_t compress = model.hidden * (latent.kv_rank + latent.rope_dim);
-    const int64_t expand = latent.kv_rank * model.heads * (model.HeadDim() + latent.value_dim);
-    return queries + compress + expand + model.heads * latent.value_dim * model.hidden;
-  }
-  const int64_t query_width = model.heads * model.HeadDim();
-  const int64_t key_value_width = model.kv_heads * model.HeadDim();
-  return model.hidden * (query_width + 2 * key_value_width) + query_width * model.hidden;
-}
-
-// Weights of one layer's feed-forward: those that a token uses (`active`), or all.
-int64_t FfnWeights(const ModelSpec& model, bool moe_layer, bool active) {
-  const int64_t matrix = model.FfnMatrices() * model.hidden;
-  if (!moe_layer) {
-    return matrix * model.ffn;
-  }
-  const int64_t routed = active ? model.moe.topk : model.moe.experts;
-  const int64_t router = model.hidden * model.moe.experts;
-  return router + matrix * (routed * model.moe.expert_ffn + model.moe.shared_expert_ffn);
-}
-
-// Weights of all layers that are used in matrix products.
+// Weights of all layers that are used in matrix products: those that a token uses (`active`), or
+// all.
 int64_t LayersMatrixWeights(const ModelSpec& model, bool active) {
+  JobSpec one_rank;
+  one_rank.model = model;
+  const auto of_layer = [&](int64_t layer) {
+    int64_t weights = 0;
+    for (const UnitParameter& parameter : LayerParameters(one_rank, layer)) {
+      const int64_t count = parameter.expert && active ? model.moe.topk : parameter.count;
+      weights += parameter.decay ? parameter.outputs * parameter.inputs * count : 0;
+    }
+    return weights;
+  };
   const int64_t dense =
       model.moe.experts == 0 ? model.layers : std::min(model.moe.dense_layers, model.layers);
-  return model.layers * AttentionWeights(model) + dense * FfnWeights(model, false, active) +
-         (model.layers - dense) * FfnWeights(model, true, active);
+  return dense * of_layer(0) + (model.layers - dense) * of_layer(model.layers - 1);
 }
 
 // Biases of the four linear layers of a GPT layer; other blocks have none.

@@ -1,7 +1,6 @@
 #include "launch/inputs/layout_choice.h"
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -17,7 +16,8 @@
 namespace prism::launch {
 namespace {
 
-// Fraction of device memory that a layout which we choose may take.
+// Fraction of device memory that the caching allocator of a rank may reserve in a layout that we
+// choose; the rest is for NCCL and the context, and what a program allocates in addition.
 constexpr double kMemoryShare = 0.75;
 
 std::string DivisorsText(int64_t number, int64_t highest) {
@@ -216,12 +216,12 @@ class LayoutChooser {
   [[nodiscard]] Result<LayoutChoice> ChooseSmallest() const {
     const std::vector<Layout> candidates = Candidates();
     for (const Layout& layout : candidates) {
-      const double share = MemoryShareOf(layout);
-      if (share <= kMemoryShare) {
+      const Result<replayer::FullestRank> fullest =
+          replayer::FullestRankOf(cluster_, job_of_(options_, layout), graph::TrainingStyle{});
+      if (fullest.ok() && ShareOf(fullest->reserved_bytes) <= kMemoryShare) {
         return LayoutChoice{layout,
-                            fmt::format("chosen to fit: the fullest rank takes about {:.0f} % of "
-                                        "{}'s memory",
-                                        100 * share, cluster_.gpu.name)};
+                            fmt::format("chosen to fit: about {:.0f} % of {}'s memory",
+                                        100 * ShareOf(fullest->device_bytes), cluster_.gpu.name)};
       }
     }
     if (IsOnlyVppInTheWay()) {
@@ -263,13 +263,9 @@ class LayoutChooser {
     return given.empty() ? given : " with" + given;
   }
 
-  // Of device memory, on the fullest rank.
-  [[nodiscard]] double MemoryShareOf(const Layout& layout) const {
-    const Result<replayer::FullestRank> fullest =
-        replayer::FullestRankOf(cluster_, job_of_(options_, layout), graph::TrainingStyle{});
-    return fullest.ok() ? static_cast<double>(fullest->device_bytes) /
-                              static_cast<double>(cluster_.gpu.memory_bytes)
-                        : std::numeric_limits<double>::infinity();
+  // Of device memory.
+  [[nodiscard]] double ShareOf(int64_t bytes) const {
+    return static_cast<double>(bytes) / static_cast<double>(cluster_.gpu.memory_bytes);
   }
 
   const Options& options_;

@@ -13,7 +13,6 @@
 namespace prism::replayer {
 namespace {
 
-using graph::BlockKind;
 using graph::DataParallelKind;
 using graph::JobSpec;
 using graph::TrainingStyle;
@@ -23,39 +22,25 @@ constexpr int64_t kMasterBytes = 4;
 constexpr int64_t kMomentBytes = 4;
 constexpr int64_t kScalarBytes = 4;
 
-// Collects parameters in declaration order.
-class Declarations {
+// Groups parameters by kind.
+class Kinds {
  public:
-  // Tied, split, sequence parallel, decay, expert.
-  using Key = std::array<bool, 5>;
-
-  explicit Declarations(const JobSpec& job) : job_(job) {}
-
-  void Declare(Key key, int64_t elements) {
-    if (key[1]) {
-      elements /= job_.parallel.tp;
+  // Each expert's come after those of the expert before.
+  void Add(const graph::UnitParameters& unit) {
+    int64_t experts = 0;
+    for (const graph::UnitParameter& parameter : unit) {
+      experts = std::max(experts, parameter.expert ? parameter.count : 0);
+      if (!parameter.expert) {
+        Add(parameter);
+      }
     }
-    key[2] = key[2] && job_.sequence_parallel && job_.parallel.tp > 1;
-    size_t number = 0;
-    for (const bool bit : key) {
-      number = 2 * number + (bit ? 1 : 0);
+    for (int64_t expert = 0; expert < experts; ++expert) {
+      for (const graph::UnitParameter& parameter : unit) {
+        if (parameter.expert) {
+          Add(parameter);
+        }
+      }
     }
-    kinds_[number].push_back(elements);
-  }
-
-  void Matrix(int64_t elements) { Declare({false, true, false, true, false}, elements); }
-
-  void Words(bool tied, int64_t elements) { Declare({tied, true, false, true, false}, elements); }
-
-  void SplitBias(int64_t elements) { Declare({false, true, false, false, false}, elements); }
-
-  void WholeVector(int64_t elements) { Declare({false, false, true, false, false}, elements); }
-
-  void WholeMatrix(int64_t elements) { Declare({false, false, true, true, false}, elements); }
-
-  // `elements`: on this rank.
-  void OfExpert(bool decay, int64_t elements) {
-    Declare({false, false, false, decay, true}, elements);
   }
 
   // Flat buffers begin with the parameters that backward reaches first.
@@ -73,109 +58,16 @@ class Declarations {
   }
 
  private:
-  const JobSpec& job_;
-  std::array<std::vector<int64_t>, 32> kinds_;  // by key, its bits from the highest to the lowest
+  void Add(const graph::UnitParameter& of) {
+    const size_t number = (of.tied ? 16U : 0U) + (of.split && !of.expert ? 8U : 0U) +
+                          (of.sequence_parallel ? 4U : 0U) + (of.decay ? 2U : 0U) +
+                          (of.expert ? 1U : 0U);
+    kinds_[number].push_back(of.outputs * of.inputs);
+  }
+
+  // By bits: tied, split, sequence parallel, decay, expert.
+  std::array<std::vector<int64_t>, 32> kinds_;
 };
-
-void DeclareNorm(const graph::ModelSpec& model, int64_t width, Declarations* declarations) {
-  declarations->WholeVector(width);
-  if (model.block != BlockKind::kLlama) {
-    declarations->WholeVector(width);
-  }
-}
-
-// The router is whole on every rank; experts are divided over ep, and each over etp.
-void DeclareExperts(const JobSpec& job, Declarations* declarations) {
-  const graph::ModelSpec& model = job.model;
-  const int64_t matrices = model.FfnMatrices();
-  const bool has_bias = model.block == BlockKind::kGpt || model.moe.biased;
-  declarations->WholeMatrix(model.moe.experts * model.hidden);
-  const int64_t width = model.moe.expert_ffn / job.parallel.etp;
-  for (int64_t expert = 0; expert < model.moe.experts / job.parallel.ep; ++expert) {
-    declarations->OfExpert(true, (matrices - 1) * width * model.hidden);
-    declarations->OfExpert(true, width * model.hidden);
-    if (has_bias) {
-      declarations->OfExpert(false, (matrices - 1) * width);
-      declarations->OfExpert(false, model.hidden);
-    }
-  }
-  if (model.moe.shared_expert_ffn > 0) {
-    declarations->Matrix((matrices - 1) * model.moe.shared_expert_ffn * model.hidden);
-    declarations->Matrix(model.moe.shared_expert_ffn * model.hidden);
-  }
-}
-
-// Projections of queries, keys and values from compressed rows, which are whole on every rank.
-void DeclareLatent(const graph::ModelSpec& model, Declarations* declarations) {
-  const graph::LatentAttention& latent = model.latent;
-  const int64_t queries = model.heads * (model.HeadDim() + latent.rope_dim);
-  if (latent.q_rank > 0) {
-    declarations->WholeMatrix(latent.q_rank * model.hidden);
-    DeclareNorm(model, latent.q_rank, declarations);
-    declarations->Matrix(queries * latent.q_rank);
-  } else {
-    declarations->Matrix(queries * model.hidden);
-  }
-  declarations->WholeMatrix((latent.kv_rank + latent.rope_dim) * model.hidden);
-  DeclareNorm(model, latent.kv_rank, declarations);
-  declarations->Matrix(model.heads * (model.HeadDim() + latent.value_dim) * latent.kv_rank);
-}
-
-void DeclareAttention(const JobSpec& job, Declarations* declarations) {
-  const graph::ModelSpec& model = job.model;
-  const bool has_bias = model.block == BlockKind::kGpt;
-  int64_t value = model.HeadDim();
-  if (model.latent.kv_rank > 0) {
-    DeclareLatent(model, declarations);
-    value = model.latent.value_dim;
-  } else {
-    const int64_t kv_heads = std::max<int64_t>(model.kv_heads, job.parallel.tp);  // one a rank
-    const int64_t qkv = (model.heads + 2 * kv_heads) * value;
-    declarations->Matrix(qkv * model.hidden);
-    if (has_bias) {
-      declarations->SplitBias(qkv);
-    }
-  }
-  declarations->Matrix(model.heads * value * model.hidden);
-  if (has_bias) {
-    declarations->WholeVector(model.hidden);
-  }
-}
-
-void DeclareLayer(const JobSpec& job, int64_t layer, Declarations* declarations) {
-  const graph::ModelSpec& model = job.model;
-  const bool has_bias = model.block == BlockKind::kGpt;
-  const int64_t mlp_in = (model.FfnMatrices() - 1) * model.ffn;
-  DeclareNorm(model, model.hidden, declarations);
-  DeclareAttention(job, declarations);
-  DeclareNorm(model, model.hidden, declarations);
-  if (model.IsMoeLayer(layer)) {
-    DeclareExperts(job, declarations);
-    return;
-  }
-  declarations->Matrix(mlp_in * model.hidden);
-  if (has_bias) {
-    declarations->SplitBias(mlp_in);
-  }
-  declarations->Matrix(model.ffn * model.hidden);
-  if (has_bias) {
-    declarations->WholeVector(model.hidden);
-  }
-}
-
-// Layers that predict further tokens (Megatron-Core: transformer/multi_token_prediction.py): norms
-// of the hidden states and of the next token's embedding, a product that joins them, a layer, a
-// norm.
-void DeclareFurtherLayers(const JobSpec& job, Declarations* declarations) {
-  const graph::ModelSpec& model = job.model;
-  for (int64_t i = 0; i < model.mtp_layers; ++i) {
-    DeclareNorm(model, model.hidden, declarations);
-    DeclareNorm(model, model.hidden, declarations);
-    declarations->Matrix(2 * model.hidden * model.hidden);
-    DeclareLayer(job, model.layers + i, declarations);
-    DeclareNorm(model, model.hidden, declarations);
-  }
-}
 
 std::vector<StageParameters> ChunksOfStage(const JobSpec& job,
                                            const TrainingStyle& style,
@@ -349,35 +241,36 @@ StageParameters ParametersOfChunk(const JobSpec& job, graph::LayerRange layers, 
   const graph::ModelSpec& model = job.model;
   const bool is_first = chunk == 0;
   const bool is_last = chunk == int64_t{job.parallel.pp} * job.parallel.vpp - 1;
-  const int64_t words = graph::PaddedVocab(job) * model.hidden;
-  Declarations declarations(job);
+  const bool shares_embedding = is_first && is_last && model.tied_embeddings;
+  Kinds kinds;
   if (is_first) {
-    declarations.Words(model.tied_embeddings, words);
-    if (model.block == BlockKind::kGpt) {
-      declarations.Declare({false, false, false, true, false}, job.seq_len * model.hidden);
-    }
+    kinds.Add(graph::EmbeddingParameters(job, shares_embedding));
   }
   for (int64_t layer = layers.begin; layer < layers.end; ++layer) {
-    DeclareLayer(job, layer, &declarations);
+    kinds.Add(graph::LayerParameters(job, layer));
   }
   if (is_last) {
-    const bool looks_up_words = model.mtp_layers > 0 && job.parallel.pp > 1;
-    if (looks_up_words && !model.tied_embeddings) {
-      declarations.Words(true, words);
+    if (model.mtp_layers > 0 && job.parallel.pp > 1 && !model.tied_embeddings) {
+      graph::UnitParameter words = graph::EmbeddingParameters(job, shares_embedding).front();
+      words.tied = true;
+      kinds.Add(graph::UnitParameters{words});
     }
-    DeclareFurtherLayers(job, &declarations);
-    DeclareNorm(model, model.hidden, &declarations);
-    if (!model.tied_embeddings || !is_first) {
-      declarations.Words(model.tied_embeddings, words);
+    for (int64_t i = 0; i < model.mtp_layers; ++i) {
+      kinds.Add(graph::FurtherLayerParameters(job, model.layers + i));
     }
+    kinds.Add(graph::HeadParameters(job, shares_embedding));
   }
-  return declarations.Finish();
+  return kinds.Finish();
+}
+
+StageParameters ByKind(const graph::UnitParameters& unit) {
+  Kinds kinds;
+  kinds.Add(unit);
+  return kinds.Finish();
 }
 
 StageParameters ParametersOfLayer(const JobSpec& job, int64_t layer) {
-  Declarations declarations(job);
-  DeclareLayer(job, layer, &declarations);
-  return declarations.Finish();
+  return ByKind(graph::LayerParameters(job, layer));
 }
 
 std::vector<int64_t> ShardsOf(const StageParameters& parameters,

@@ -10,6 +10,7 @@
 #include "graph/base/status.h"
 #include "graph/job/job.h"
 #include "graph/job/training_style.h"
+#include "graph/job/unit_parameters.h"
 #include "replayer/memory/memory_use.h"
 
 namespace prism::replayer {
@@ -47,7 +48,8 @@ StageParameters ParametersOfChunk(const graph::JobSpec& job,
                                   graph::LayerRange layers,
                                   int64_t chunk);
 
-// Of one layer on a rank.
+// Of one unit, and of one layer, on a rank.
+StageParameters ByKind(const graph::UnitParameters& unit);
 StageParameters ParametersOfLayer(const graph::JobSpec& job, int64_t layer);
 
 // Elements of their shards on one rank under FSDP, by tensor; the experts count as one tensor.

@@ -133,16 +133,6 @@ double MicrobatchesInFlight(const JobSpec& job,
   return std::min(microbatches, pp - stage);
 }
 
-int64_t ActivationBytes(const JobSpec& job, const TrainingStyle& style, int32_t stage) {
-  int64_t bytes = 0;
-  for (const graph::LayerRange& layers : LayersOfChunks(job, style, stage)) {
-    for (int64_t layer = layers.begin; layer < layers.end; ++layer) {
-      bytes += LayerTensors(job, style, layer).saved_bytes();
-    }
-  }
-  return std::llround(static_cast<double>(bytes) * MicrobatchesInFlight(job, style, stage));
-}
-
 Result<StageMemory> PredictStageMemory(const JobSpec& job,
                                        const TrainingStyle& style,
                                        int32_t stage,

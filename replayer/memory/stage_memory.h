@@ -32,11 +32,6 @@ double MicrobatchesInFlight(const graph::JobSpec& job,
                             int32_t stage,
                             int64_t group = 0);
 
-// Activations by the formula only: saved bytes of a layer times the layers in flight.
-int64_t ActivationBytes(const graph::JobSpec& job,
-                        const graph::TrainingStyle& style,
-                        int32_t stage);
-
 // How far nanotron's hosts run ahead of their devices (nanotron_memory.cc): the memory.*
 // parameters, and the times that decide who is ahead.
 struct PendingModel {

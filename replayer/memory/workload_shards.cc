@@ -1,10 +1,12 @@
 #include "replayer/memory/workload_shards.h"
 
+#include <algorithm>
 #include <map>
 #include <tuple>
 #include <utility>
 
 #include "graph/job/flat_buckets.h"
+#include "graph/job/unit_parameters.h"
 
 namespace prism::replayer {
 namespace {
@@ -22,25 +24,23 @@ int64_t Replicas(const JobSpec& job) {
 std::vector<StageParameters> UnitsOfChunk(const JobSpec& job,
                                           graph::LayerRange layers,
                                           int64_t chunk) {
-  const int64_t last = int64_t{job.parallel.pp} * job.parallel.vpp - 1;
-  const graph::LayerRange none = {layers.begin, layers.begin};
-  const bool is_one = chunk == 0 && last == 0;
-  JobSpec ends = job;  // embedding and head are separate chunks
-  ends.parallel.pp = 2;
-  ends.parallel.vpp = 1;
-  std::vector<StageParameters> units;
-  if (is_one && job.model.tied_embeddings) {
-    units.push_back(ParametersOfChunk(job, none, 0));
-  } else if (chunk == 0) {
-    units.push_back(ParametersOfChunk(ends, none, 0));
+  const bool is_last = chunk == int64_t{job.parallel.pp} * job.parallel.vpp - 1;
+  const bool shares_embedding = chunk == 0 && is_last && job.model.tied_embeddings;
+  std::vector<graph::UnitParameters> units;
+  if (chunk == 0) {
+    units.push_back(graph::EmbeddingParameters(job, shares_embedding));
   }
   for (int64_t layer = layers.begin; layer < layers.end; ++layer) {
-    units.push_back(ParametersOfLayer(job, layer));
+    units.push_back(graph::LayerParameters(job, layer));
   }
-  if (chunk == last && !(is_one && job.model.tied_embeddings)) {
-    units.push_back(ParametersOfChunk(ends, none, 1));
+  if (is_last) {
+    const graph::UnitParameters head = graph::HeadParameters(job, shares_embedding);
+    graph::UnitParameters& unit = shares_embedding ? units.front() : units.emplace_back();
+    unit.insert(unit.end(), head.begin(), head.end());
   }
-  return units;
+  std::vector<StageParameters> parameters(units.size());
+  std::transform(units.begin(), units.end(), parameters.begin(), ByKind);
+  return parameters;
 }
 
 int64_t ShardOf(const StageParameters::Kind& kind, const JobSpec& job) {

@@ -26,14 +26,6 @@ uint64_t HashOf(const graph::KernelSignature& signature) {
 
 }  // namespace
 
-int64_t BlockParameter::ElementCount() const {
-  int64_t count = 1;
-  for (const int64_t size : shape) {
-    count *= size;
-  }
-  return count;
-}
-
 BlockTables::BlockTables() {
   InternString("");
 }

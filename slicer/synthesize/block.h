@@ -10,24 +10,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "graph/job/unit_parameters.h"
 #include "graph/program/job_program.h"
 
 namespace prism::slicer {
-
-// A parameter of a block, in declaration order, as this rank holds it.
-struct BlockParameter {
-  std::vector<int64_t> shape;      // of this rank's part
-  bool split = false;              // divided over tp; else whole on every tp rank
-  bool sequence_parallel = false;  // its gradient is a partial sum over tp
-  bool decay = true;               // weight decay applies
-  bool tied = false;               // the embedding that the first and last stage share
-  bool expert = false;             // reduced over kExpertData
-  int32_t uses = 1;                // gradient contributions in one backward pass
-
-  [[nodiscard]] int64_t ElementCount() const;
-
-  bool operator==(const BlockParameter&) const = default;
-};
 
 // Before op `op` of a backward block (which may be its size) one more contribution to the gradient
 // of parameter `parameter` (index into the block's parameters) has been issued: a point at which
@@ -55,7 +41,7 @@ inline constexpr uint32_t kUnitKinds = 3;
 // begins with the gradient of the loss. If the first and the last chunk are the same and embeddings
 // are tied, the head's tied parameter is the embedding's (not declared again).
 struct UnitBlocks {
-  std::vector<BlockParameter> parameters;
+  graph::UnitParameters parameters;
   Block forward;
   Block backward;  // recomputation included
   // Zero-bubble schedules only: backward in two halves, input gradients and weight gradients.

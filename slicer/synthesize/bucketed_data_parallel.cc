@@ -422,7 +422,7 @@ class BucketedDataParallel : public DataParallel {
     int64_t elements = 0;
     for (const ModelChunk& chunk : *context_.chunks) {
       for (const ChunkUnit& unit : chunk.units) {
-        for (const BlockParameter& parameter : unit.content->blocks.parameters) {
+        for (const graph::UnitParameter& parameter : unit.content->blocks.parameters) {
           elements += parameter.sequence_parallel ? parameter.ElementCount() : 0;
         }
       }

@@ -19,7 +19,7 @@ struct Member {
 // Kinds of parameter that share a buffer, in the order in which buffers are created and reduced.
 using Kind = std::tuple<bool, bool, bool, bool, bool>;
 
-Kind KindOf(const RankShape& rank, const BlockParameter& parameter) {
+Kind KindOf(const RankShape& rank, const graph::UnitParameter& parameter) {
   if (!rank.built_in) {
     return {parameter.expert, false, false, false, parameter.tied};
   }
@@ -35,7 +35,7 @@ ChunkGradients LayOutGradients(const RankShape& rank, const ModelChunk& chunk) {
   std::map<Kind, std::vector<Member>> kinds;
   auto latest = kinds.end();  // most parameters are of the kind of the one before
   for (size_t unit = 0; unit < chunk.units.size(); ++unit) {
-    const std::vector<BlockParameter>& parameters = chunk.units[unit].content->blocks.parameters;
+    const graph::UnitParameters& parameters = chunk.units[unit].content->blocks.parameters;
     result.places.emplace_back(parameters.size());
     for (size_t p = 0; p < parameters.size(); ++p) {
       const Kind kind = KindOf(rank, parameters[p]);
@@ -47,10 +47,10 @@ ChunkGradients LayOutGradients(const RankShape& rank, const ModelChunk& chunk) {
   }
   for (auto& [kind, members] : kinds) {
     std::reverse(members.begin(), members.end());
-    const auto of = [&chunk](const Member& member) -> const BlockParameter& {
+    const auto of = [&chunk](const Member& member) -> const graph::UnitParameter& {
       return chunk.units[member.unit].content->blocks.parameters[member.parameter];
     };
-    const BlockParameter& example = of(members.front());
+    const graph::UnitParameter& example = of(members.front());
     GradBuffer buffer;
     buffer.axis = example.expert             ? graph::GroupAxis::kExpertData
                   : rank.job.parallel.cp > 1 ? graph::GroupAxis::kDataContext
@@ -65,7 +65,7 @@ ChunkGradients LayOutGradients(const RankShape& rank, const ModelChunk& chunk) {
         buffer.group_size);
     std::vector<int32_t> expected;
     for (const Member& member : members) {
-      const BlockParameter& parameter = of(member);
+      const graph::UnitParameter& parameter = of(member);
       const size_t bucket = flat.Append(parameter.ElementCount()).bucket;
       result.places[member.unit][member.parameter] = {result.buffers.size(), bucket};
       expected.resize(bucket + 1);

@@ -206,7 +206,7 @@ class ShardedDataParallel : public DataParallel {
                                        contents_[content].shards.size());
   }
 
-  std::vector<ParameterShard> ShardsOf(const std::vector<BlockParameter>& parameters) {
+  std::vector<ParameterShard> ShardsOf(const graph::UnitParameters& parameters) {
     const graph::JobGroups groups(rank_.job.parallel, rank_.style.shard_size);
     std::vector<ParameterShard> shards;
     for (const bool expert : {false, true}) {
@@ -214,7 +214,7 @@ class ShardedDataParallel : public DataParallel {
       shard.axis = expert ? GroupAxis::kExpertData : GroupAxis::kShard;
       shard.group_size = groups.Size(shard.axis);
       shard.replicas = expert ? 1 : groups.Size(GroupAxis::kReplicate);
-      for (const BlockParameter& parameter : parameters) {
+      for (const graph::UnitParameter& parameter : parameters) {
         if (parameter.expert == expert) {
           const int64_t piece = DivideUp<int64_t>(parameter.ElementCount(), shard.group_size);
           shard.pieces.push_back(piece);

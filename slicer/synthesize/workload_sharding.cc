@@ -135,7 +135,7 @@ class WorkloadSharding : public DataParallel {
         sizes.emplace_back();
       }
       result.places.push_back(shares ? 0 : sizes.size() - 1);
-      for (const BlockParameter& parameter : chunk.units[place].content->blocks.parameters) {
+      for (const graph::UnitParameter& parameter : chunk.units[place].content->blocks.parameters) {
         const Kind kind = {parameter.tied, parameter.split, parameter.sequence_parallel,
                            parameter.decay};
         sizes[result.places.back()][kind].push_back(parameter.ElementCount());

@@ -485,7 +485,7 @@ TEST(Blocks, parameters_add_up_to_the_model) {
     const Units units = MakeUnits(job, TrainingStyle{});
     const auto count = [&](const UnitBlocks& unit) {
       int64_t elements = 0;
-      for (const BlockParameter& parameter : unit.parameters) {
+      for (const graph::UnitParameter& parameter : unit.parameters) {
         elements += parameter.ElementCount() * (parameter.split ? job.parallel.tp : 1);
       }
       return elements;

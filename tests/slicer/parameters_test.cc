@@ -54,7 +54,7 @@ std::map<Kind, std::vector<int64_t>> SynthesisedParameters(const graph::JobSpec&
   BlockTables tables;
   std::map<Kind, std::vector<int64_t>> kinds;
   const auto declare = [&](const UnitBlocks& unit) {
-    for (const BlockParameter& parameter : unit.parameters) {
+    for (const graph::UnitParameter& parameter : unit.parameters) {
       std::vector<int64_t>& elements =
           kinds[{parameter.tied, parameter.split, parameter.sequence_parallel, parameter.decay}];
       elements.push_back(parameter.ElementCount());

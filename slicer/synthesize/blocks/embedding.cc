@@ -16,20 +16,7 @@ void Lookup(const RankShape& rank, int64_t rows, int64_t indices, BlockWriter* w
 
 class EmbeddingWriter {
  public:
-  EmbeddingWriter(const RankShape& rank, const UnitPlace& place, BlockTables* tables)
-      : rank_(rank), place_(place), writer_(tables) {}
-
-  [[nodiscard]] std::vector<BlockParameter> Parameters() const {
-    std::vector<BlockParameter> parameters;
-    parameters.push_back({.shape = {rank_.vocab, rank_.hidden},
-                          .split = true,
-                          .tied = rank_.job.model.tied_embeddings,
-                          .uses = place_.shares_embedding ? 2 : 1});
-    if (Positions()) {
-      parameters.push_back({.shape = {rank_.job.seq_len, rank_.hidden}});
-    }
-    return parameters;
-  }
+  EmbeddingWriter(const RankShape& rank, BlockTables* tables) : rank_(rank), writer_(tables) {}
 
   Block Forward() {
     Words();
@@ -137,16 +124,15 @@ class EmbeddingWriter {
   }
 
   const RankShape& rank_;
-  UnitPlace place_;
   BlockWriter writer_;
 };
 
 }  // namespace
 
 UnitBlocks EmbeddingUnit(const RankShape& rank, const UnitPlace& place, BlockTables* tables) {
-  EmbeddingWriter writer(rank, place, tables);
+  EmbeddingWriter writer(rank, tables);
   UnitBlocks unit;
-  unit.parameters = writer.Parameters();
+  unit.parameters = graph::EmbeddingParameters(rank.job, place.shares_embedding);
   unit.forward = writer.Forward();
   unit.backward = writer.Backward();
   unit.backward_input = unit.backward;  // nothing to put off

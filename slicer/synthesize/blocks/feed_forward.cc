@@ -1,19 +1,13 @@
 #include "slicer/synthesize/blocks/feed_forward.h"
 
-#include <vector>
-
 namespace prism::slicer {
 
-DenseFeedForward::DenseFeedForward(const RankShape& rank, int64_t width, ParameterList* parameters)
-    : rank_(rank) {
-  // SwiGLU has two branches, and each tensor-parallel rank a part of both.
-  const std::vector<int64_t> one = {width, rank.hidden};
-  const std::vector<int64_t> two = {2, width, rank.hidden};
-  in_ = parameters->DeclareColumn(rank.ffn_matrices == 2 ? one : two);
+DenseFeedForward::DenseFeedForward(const RankShape& rank, ParameterList* parameters) : rank_(rank) {
+  in_ = parameters->TakeLinear();
   in_.bias_in_epilogue = rank.built_in || !rank.style.fused_bias_activation;
-  out_ = parameters->DeclareRow(rank.hidden, width);
+  out_ = parameters->TakeLinear();
   activation_ = {.rows = {rank.sequence, rank.batch},
-                 .width = width,
+                 .width = out_.inputs,
                  .bias = in_.bias && !in_.bias_in_epilogue};
 }
 

@@ -26,10 +26,10 @@ class FeedForward {
   [[nodiscard]] virtual uint32_t bias_parameter() const = 0;
 };
 
-// Column-parallel, activation, row-parallel, of `width` on this rank.
+// Column-parallel, activation, row-parallel.
 class DenseFeedForward : public FeedForward {
  public:
-  DenseFeedForward(const RankShape& rank, int64_t width, ParameterList* parameters);
+  DenseFeedForward(const RankShape& rank, ParameterList* parameters);
 
   void Forward(BlockWriter* writer) const override;
   void Backward(BackwardPart part, BlockWriter* writer) const override;

@@ -18,20 +18,13 @@ class HeadWriter {
   HeadWriter(const RankShape& rank, const UnitPlace& place, BlockTables* tables)
       : rank_(rank),
         writer_(tables),
-        parameters_(rank),
-        norm_(parameters_.DeclareNorm(rank.hidden)) {
-    logits_.inputs = rank.hidden;
-    logits_.outputs = rank.vocab;
+        parameters_(graph::HeadParameters(rank.job, place.shares_embedding)),
+        norm_(parameters_.TakeNorm()),
+        logits_(place.shares_embedding ? SharedLogits(rank) : parameters_.TakeLinear()) {
     logits_.full_precision = true;
-    logits_.weight = kSharedEmbedding;
-    if (!place.shares_embedding) {
-      logits_.weight = parameters_.Declare({.shape = {rank.vocab, rank.hidden},
-                                            .split = true,
-                                            .tied = rank.job.model.tied_embeddings});
-    }
   }
 
-  [[nodiscard]] const std::vector<BlockParameter>& parameters() const { return parameters_.all(); }
+  [[nodiscard]] const graph::UnitParameters& parameters() const { return parameters_.all(); }
 
   Block Forward() {
     NormForward(rank_, norm_, /*after_add=*/false, &writer_);
@@ -72,6 +65,10 @@ class HeadWriter {
   }
 
  private:
+  static Linear SharedLogits(const RankShape& rank) {
+    return {.inputs = rank.hidden, .outputs = rank.vocab, .weight = kSharedEmbedding};
+  }
+
   [[nodiscard]] bool Fused() const {
     return !rank_.built_in && (rank_.style.fused_cross_entropy || rank_.style.compiled);
   }

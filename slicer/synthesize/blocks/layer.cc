@@ -1,4 +1,5 @@
 #include <memory>
+#include <vector>
 
 #include "slicer/synthesize/blocks/blocks.h"
 #include "slicer/synthesize/blocks/feed_forward.h"
@@ -24,7 +25,14 @@ std::unique_ptr<FeedForward> MakeFeedForward(const RankShape& rank,
   if (rank.job.model.IsMoeLayer(layer)) {
     return std::make_unique<MixtureOfExperts>(rank, parameters);
   }
-  return std::make_unique<DenseFeedForward>(rank, rank.ffn, parameters);
+  return std::make_unique<DenseFeedForward>(rank, parameters);
+}
+
+// Biases of experts are in no kernel yet, hence not updated.
+graph::UnitParameters ParametersOf(const RankShape& rank, int64_t layer) {
+  graph::UnitParameters parameters = graph::LayerParameters(rank.job, layer);
+  std::erase_if(parameters, [](const graph::UnitParameter& of) { return of.expert && of.bias; });
+  return parameters;
 }
 
 // Every second layer may attend only to a window. Fused attention is costed as causal, half of
@@ -52,13 +60,13 @@ class LayerWriter {
       : rank_(AtLayer(rank, place.layer)),
         place_(place),
         writer_(tables),
-        parameters_(rank_),
-        attention_norm_(parameters_.DeclareNorm(rank.hidden)),
+        parameters_(ParametersOf(rank_, place.layer)),
+        attention_norm_(parameters_.TakeNorm()),
         attention_(rank_, &parameters_),
-        mlp_norm_(parameters_.DeclareNorm(rank.hidden)),
+        mlp_norm_(parameters_.TakeNorm()),
         feed_forward_(MakeFeedForward(rank_, place.layer, &parameters_)) {}
 
-  [[nodiscard]] const std::vector<BlockParameter>& parameters() const { return parameters_.all(); }
+  [[nodiscard]] const graph::UnitParameters& parameters() const { return parameters_.all(); }
 
   Block Forward() {
     WriteForward();

@@ -62,20 +62,12 @@ MixtureOfExperts::MixtureOfExperts(const RankShape& rank, ParameterList* paramet
   // Every rank of the expert-parallel group sends as many tokens as it receives; ranks that divide
   // an expert all process each other's tokens.
   expert_rows_ = std::max<int64_t>(1, routed_ * sizes.etp / local_experts_);
-  const int64_t width = moe.expert_ffn / sizes.etp;
-  const int64_t in_width = (rank.ffn_matrices - 1) * width;
-
-  router_ = parameters->Declare(
-      {.shape = {moe.experts, rank.hidden}, .sequence_parallel = rank.sequence_parallel});
-  in_ = {.columns = in_width, .depth = rank.hidden};
-  in_.weight = parameters->Declare(
-      {.shape = {local_experts_, in_width, rank.hidden}, .split = true, .expert = true});
-  out_ = {.columns = rank.hidden, .depth = width};
-  out_.weight = parameters->Declare(
-      {.shape = {local_experts_, rank.hidden, width}, .split = true, .expert = true});
-  activation_ = {.rows = {ExpertRows()}, .width = width};
+  router_ = parameters->TakeLinear().weight;
+  in_ = parameters->TakeLinear();
+  out_ = parameters->TakeLinear();
+  activation_ = {.rows = {ExpertRows()}, .width = out_.inputs};
   if (moe.shared_expert_ffn > 0) {
-    shared_.emplace(rank, moe.shared_expert_ffn / sizes.tp, parameters);
+    shared_.emplace(rank, parameters);
   }
 }
 
@@ -92,10 +84,10 @@ void MixtureOfExperts::Forward(BlockWriter* writer) const {
   Dispatch(writer);
   PadRows(writer);
   GroupedForward(in_, writer);
-  AddBias(in_.columns, writer);
+  AddBias(in_.outputs, writer);
   ForwardActivation(writer);
   GroupedForward(out_, writer);
-  AddBias(out_.columns, writer);
+  AddBias(out_.outputs, writer);
   PadRows(writer);
   Combine(writer);
   Unpermute(writer);
@@ -166,8 +158,8 @@ void MixtureOfExperts::BiasBackward(int64_t width, BlockWriter* writer) const {
 }
 
 void MixtureOfExperts::ForwardEverySecondMatmul(BlockWriter* writer) const {
-  Grouped branch = in_;
-  branch.columns = in_.columns / (rank_.ffn_matrices - 1);
+  Linear branch = in_;
+  branch.outputs = in_.outputs / (rank_.ffn_matrices - 1);
   GroupedForward(branch, writer);
   ForwardActivation(writer);
 }
@@ -186,14 +178,14 @@ void MixtureOfExperts::Backward(BackwardPart part, BlockWriter* writer) const {
   Permute(writer);
   Dispatch(writer);
   PadRows(writer);
-  BiasBackward(out_.columns, writer);
+  BiasBackward(out_.outputs, writer);
   GroupedBackward(out_, part, writer);
   if (EagerActivation()) {
     LimitedBackward(writer);
   } else {
     ActivationBackward(rank_, activation_, writer);
   }
-  BiasBackward(in_.columns, writer);
+  BiasBackward(in_.outputs, writer);
   GroupedBackward(in_, part, writer);
   PadRows(writer);
   Combine(writer);
@@ -352,57 +344,57 @@ void MixtureOfExperts::Cast(int64_t width, BlockWriter* writer) const {
   }
 }
 
-void MixtureOfExperts::GroupedForward(const Grouped& grouped, BlockWriter* writer) const {
-  Cast(grouped.depth, writer);
+void MixtureOfExperts::GroupedForward(const Linear& grouped, BlockWriter* writer) const {
+  Cast(grouped.inputs, writer);
   const Product product = {.rows = expert_rows_,
-                           .columns = grouped.columns,
-                           .depth = grouped.depth,
+                           .columns = grouped.outputs,
+                           .depth = grouped.inputs,
                            .batch = local_experts_,
                            .transposed_right = true,
                            .input = rank_.matmul,
                            .output = rank_.dtype};
   writer->Matmul("grouped_gemm", GroupedGemm(rank_), product,
-                 {Tensor(rank_.matmul, {local_experts_, expert_rows_, grouped.depth}),
-                  Tensor(rank_.matmul, {local_experts_, grouped.depth, grouped.columns})});
+                 {Tensor(rank_.matmul, {local_experts_, expert_rows_, grouped.inputs}),
+                  Tensor(rank_.matmul, {local_experts_, grouped.inputs, grouped.outputs})});
 }
 
-void MixtureOfExperts::GroupedBackward(const Grouped& grouped,
+void MixtureOfExperts::GroupedBackward(const Linear& grouped,
                                        BackwardPart part,
                                        BlockWriter* writer) const {
-  Cast(grouped.columns, writer);
+  Cast(grouped.outputs, writer);
   const Product product = {.rows = expert_rows_,
-                           .columns = grouped.depth,
-                           .depth = grouped.columns,
+                           .columns = grouped.inputs,
+                           .depth = grouped.outputs,
                            .batch = local_experts_,
                            .input = rank_.matmul,
                            .output = rank_.dtype};
   writer->Matmul("grouped_gemm", GroupedGemm(rank_), product,
-                 {Tensor(rank_.matmul, {local_experts_, expert_rows_, grouped.columns}),
-                  Tensor(rank_.matmul, {local_experts_, grouped.columns, grouped.depth})});
+                 {Tensor(rank_.matmul, {local_experts_, expert_rows_, grouped.outputs}),
+                  Tensor(rank_.matmul, {local_experts_, grouped.outputs, grouped.inputs})});
   if (part == BackwardPart::kAll) {
     GroupedWeightGradient(grouped, writer);
   }
 }
 
-void MixtureOfExperts::GroupedWeightGradient(const Grouped& grouped, BlockWriter* writer) const {
+void MixtureOfExperts::GroupedWeightGradient(const Linear& grouped, BlockWriter* writer) const {
   if (rank_.style.frozen_weights) {
     return;
   }
   const bool fused = rank_.style.gradient_accumulation_fusion;
-  const Product product = {.rows = grouped.columns,
-                           .columns = grouped.depth,
+  const Product product = {.rows = grouped.outputs,
+                           .columns = grouped.inputs,
                            .depth = expert_rows_,
                            .batch = local_experts_,
                            .transposed_left = true,
                            .input = rank_.matmul,
                            .output = fused ? rank_.gradient : rank_.dtype};
   writer->Matmul("grouped_gemm", GroupedGemm(rank_), product,
-                 {Tensor(rank_.matmul, {local_experts_, grouped.columns, expert_rows_}),
-                  Tensor(rank_.matmul, {local_experts_, expert_rows_, grouped.depth})});
+                 {Tensor(rank_.matmul, {local_experts_, grouped.outputs, expert_rows_}),
+                  Tensor(rank_.matmul, {local_experts_, expert_rows_, grouped.inputs})});
   if (fused) {
     writer->Ready(grouped.weight);
   } else {
-    AccumulateGradient(rank_, {local_experts_, grouped.columns, grouped.depth}, grouped.weight,
+    AccumulateGradient(rank_, {local_experts_, grouped.outputs, grouped.inputs}, grouped.weight,
                        writer);
   }
 }

@@ -26,13 +26,6 @@ class MixtureOfExperts : public FeedForward {
   }
 
  private:
-  // Products of all local experts, [routed tokens of an expert, columns] with sum over `depth`.
-  struct Grouped {
-    int64_t columns = 0;
-    int64_t depth = 0;
-    uint32_t weight = 0;
-  };
-
   void RouterForward(BlockWriter* writer) const;
   void RouterBackward(BackwardPart part, BlockWriter* writer) const;
   void Permute(BlockWriter* writer) const;
@@ -44,9 +37,9 @@ class MixtureOfExperts : public FeedForward {
   void Combine(BlockWriter* writer) const;
   void OrderByExpert(const char* fused_name, BlockWriter* writer) const;
   void AllToAll(BlockWriter* writer) const;
-  void GroupedForward(const Grouped& grouped, BlockWriter* writer) const;
-  void GroupedBackward(const Grouped& grouped, BackwardPart part, BlockWriter* writer) const;
-  void GroupedWeightGradient(const Grouped& grouped, BlockWriter* writer) const;
+  void GroupedForward(const Linear& grouped, BlockWriter* writer) const;
+  void GroupedBackward(const Linear& grouped, BackwardPart part, BlockWriter* writer) const;
+  void GroupedWeightGradient(const Linear& grouped, BlockWriter* writer) const;
   void PadRows(BlockWriter* writer) const;
   void Cast(int64_t width, BlockWriter* writer) const;
   void AddBias(int64_t width, BlockWriter* writer) const;
@@ -65,8 +58,8 @@ class MixtureOfExperts : public FeedForward {
   int64_t local_experts_ = 0;  // held by this rank
   int64_t expert_rows_ = 0;    // routed tokens that one local expert processes
   uint32_t router_ = 0;
-  Grouped in_;
-  Grouped out_;
+  Linear in_;  // of a local expert; their products are grouped
+  Linear out_;
   Activation activation_;
   std::optional<DenseFeedForward> shared_;
 };

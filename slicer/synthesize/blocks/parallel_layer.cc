@@ -15,13 +15,13 @@ class ParallelLayerWriter {
   ParallelLayerWriter(const RankShape& rank, BlockTables* tables)
       : rank_(rank),
         writer_(tables),
-        parameters_(rank),
-        norm_(parameters_.DeclareNorm(rank.hidden)),
-        in_(parameters_.DeclareColumn({rank.qkv_width() + rank.mlp_in_width(), rank.hidden})),
-        out_(parameters_.DeclareRow(rank.hidden, rank.query_width() + rank.ffn)),
+        parameters_(graph::ParallelLayerParameters(rank.job)),
+        norm_(parameters_.TakeNorm()),
+        in_(parameters_.TakeLinear()),
+        out_(parameters_.TakeLinear()),
         activation_({.rows = {rank.sequence, rank.batch}, .width = rank.ffn}) {}
 
-  [[nodiscard]] const std::vector<BlockParameter>& parameters() const { return parameters_.all(); }
+  [[nodiscard]] const graph::UnitParameters& parameters() const { return parameters_.all(); }
 
   Block Forward() {
     WriteForward();

@@ -1,39 +1,43 @@
-// The parameters of a unit in declaration order, which is the order in which data parallelism lays
-// them out.
+// Hands out the parameters of a unit in declaration order, to the parts that write their kernels.
 #pragma once
 
 #include <cstdint>
-#include <vector>
+#include <utility>
 
-#include "slicer/synthesize/block.h"
+#include "graph/job/unit_parameters.h"
 #include "slicer/synthesize/blocks/linear.h"
 #include "slicer/synthesize/blocks/norm.h"
-#include "slicer/synthesize/blocks/rank_shape.h"
 
 namespace prism::slicer {
 
 class ParameterList {
  public:
-  explicit ParameterList(const RankShape& rank) : rank_(rank) {}
+  explicit ParameterList(graph::UnitParameters parameters) : all_(std::move(parameters)) {}
 
-  [[nodiscard]] const std::vector<BlockParameter>& all() const { return parameters_; }
+  [[nodiscard]] const graph::UnitParameters& all() const { return all_; }
 
-  uint32_t Declare(BlockParameter parameter);
-
-  // Weight, and bias of a LayerNorm.
-  Norm DeclareNorm(int64_t width);
-
-  // Weights of this rank's shape [.., inputs]; a bias if the model has biases.
-  Linear DeclareColumn(const std::vector<int64_t>& shape);
-  Linear DeclareUnbiasedColumn(const std::vector<int64_t>& shape);
-  Linear DeclareRow(int64_t outputs, int64_t inputs);
-
-  // Not divided over tp, without bias.
-  Linear DeclareReplicated(int64_t outputs, int64_t inputs);
+  // The next weight with its bias, if it has one.
+  Norm TakeNorm() {
+    const uint32_t weight = Take();
+    return {.width = all_[weight].outputs, .weight = weight};
+  }
+  Linear TakeLinear() {
+    const uint32_t weight = Take();
+    return {.inputs = all_[weight].inputs,
+            .outputs = all_[weight].outputs,
+            .bias = next_ > weight + 1,
+            .weight = weight};
+  }
 
  private:
-  const RankShape& rank_;
-  std::vector<BlockParameter> parameters_;
+  uint32_t Take() {
+    const uint32_t weight = next_++;
+    next_ += next_ < all_.size() && all_[next_].bias ? 1 : 0;
+    return weight;
+  }
+
+  graph::UnitParameters all_;
+  uint32_t next_ = 0;
 };
 
 }  // namespace prism::slicer

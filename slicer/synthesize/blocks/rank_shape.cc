@@ -28,7 +28,6 @@ RankShape::RankShape(const graph::JobSpec& job_spec, const graph::TrainingStyle&
   llama = model.block == graph::BlockKind::kLlama;
   rotary = model.block != graph::BlockKind::kGpt;
   layer_norm = !llama;
-  has_bias = model.block == graph::BlockKind::kGpt;
   tensor_parallel = tp > 1;
   sequence_parallel = tensor_parallel && job.sequence_parallel;
 

@@ -20,7 +20,6 @@ struct RankShape {
   bool llama = false;     // RMSNorm, no biases, SwiGLU
   bool rotary = false;
   bool layer_norm = false;  // LayerNorm, not RMSNorm
-  bool has_bias = false;    // of linear layers
   bool sequence_parallel = false;
   bool tensor_parallel = false;
 
@@ -49,7 +48,6 @@ struct RankShape {
 
   [[nodiscard]] int64_t query_width() const { return heads * head_size; }
   [[nodiscard]] int64_t qkv_width() const { return (heads + 2 * kv_heads) * head_size; }
-  [[nodiscard]] int64_t mlp_in_width() const { return (ffn_matrices - 1) * ffn; }
 
   // Activations [sequence, batch, width] as the layer holds them: outside tensor-parallel regions,
   // and inside.

@@ -5,35 +5,26 @@
 namespace prism::slicer {
 
 SelfAttention::SelfAttention(const RankShape& rank, ParameterList* parameters) : rank_(rank) {
-  if (rank.job.model.latent.kv_rank > 0) {
-    DeclareLatent(parameters);
+  const graph::LatentAttention& latent = rank.job.model.latent;
+  if (latent.kv_rank == 0) {
+    query_key_value_ = parameters->TakeLinear();
+  } else if (latent.q_rank == 0) {
+    query_ = parameters->TakeLinear();
   } else {
-    query_key_value_ = parameters->DeclareColumn({rank.qkv_width(), rank.hidden});
+    latent_query_ = TakeCompressed(parameters);
   }
-  projection_ = parameters->DeclareRow(rank.hidden, rank.heads * rank.value_size);
+  if (latent.kv_rank > 0) {
+    latent_key_value_ = TakeCompressed(parameters);
+  }
+  projection_ = parameters->TakeLinear();
 }
 
-// None of its products has a bias (Megatron-Core: transformer/multi_latent_attention.py).
-void SelfAttention::DeclareLatent(ParameterList* parameters) {
-  const graph::LatentAttention& latent = rank_.job.model.latent;
-  const int64_t query_width = rank_.heads * rank_.head_size;
-  if (latent.q_rank > 0) {
-    Compressed query;
-    query.down = parameters->DeclareReplicated(latent.q_rank, rank_.hidden);
-    query.norm = parameters->DeclareNorm(latent.q_rank);
-    query.up = parameters->DeclareUnbiasedColumn({query_width, latent.q_rank});
-    latent_query_ = query;
-  } else {
-    query_ = parameters->DeclareUnbiasedColumn({query_width, rank_.hidden});
-  }
-  Compressed key_value;
-  key_value.down = parameters->DeclareReplicated(latent.kv_rank + latent.rope_dim, rank_.hidden);
-  key_value.norm = parameters->DeclareNorm(latent.kv_rank);
-  // The positional part is not expanded.
-  const int64_t key_size = rank_.head_size - latent.rope_dim;
-  key_value.up = parameters->DeclareUnbiasedColumn(
-      {rank_.heads * (key_size + rank_.value_size), latent.kv_rank});
-  latent_key_value_ = key_value;
+SelfAttention::Compressed SelfAttention::TakeCompressed(ParameterList* parameters) {
+  Compressed compressed;
+  compressed.down = parameters->TakeLinear();
+  compressed.norm = parameters->TakeNorm();
+  compressed.up = parameters->TakeLinear();
+  return compressed;
 }
 
 void SelfAttention::Forward(BlockWriter* writer) const {

@@ -34,7 +34,7 @@ class SelfAttention {
     Linear up;
   };
 
-  void DeclareLatent(ParameterList* parameters);
+  static Compressed TakeCompressed(ParameterList* parameters);
   void ProjectForward(BlockWriter* writer) const;
   void ProjectBackward(BackwardPart part, BlockWriter* writer) const;
   void CompressedForward(const Compressed& compressed, BlockWriter* writer) const;

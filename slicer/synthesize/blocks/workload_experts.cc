@@ -29,17 +29,12 @@ WorkloadExperts::WorkloadExperts(const RankShape& rank, ParameterList* parameter
   capacity_ = graph::ExpertCapacity(moe, tokens_);
   senders_ = int64_t{sizes.ep} * sizes.etp;
   local_experts_ = moe.experts / sizes.ep;
-  const int64_t width = moe.expert_ffn / sizes.etp;
-  router_ = parameters->DeclareReplicated(moe.experts, rank.hidden);
-  in_ = {.columns = 2 * width, .depth = rank.hidden};
-  in_.weight = parameters->Declare(
-      {.shape = {local_experts_, 2, width, rank.hidden}, .split = true, .expert = true});
-  out_ = {.columns = rank.hidden, .depth = width};
-  out_.weight = parameters->Declare(
-      {.shape = {local_experts_, rank.hidden, width}, .split = true, .expert = true});
-  activation_ = {.rows = {local_experts_, senders_ * capacity_}, .width = width};
+  router_ = parameters->TakeLinear();
+  in_ = parameters->TakeLinear();
+  out_ = parameters->TakeLinear();
+  activation_ = {.rows = {local_experts_, senders_ * capacity_}, .width = out_.inputs};
   if (moe.shared_expert_ffn > 0) {
-    shared_.emplace(rank, moe.shared_expert_ffn / sizes.tp, parameters);
+    shared_.emplace(rank, parameters);
   }
 }
 
@@ -174,43 +169,43 @@ void WorkloadExperts::OrderRows(bool by_expert, BlockWriter* writer) const {
   }
 }
 
-void WorkloadExperts::BatchedForward(const Batched& batched, BlockWriter* writer) const {
+void WorkloadExperts::BatchedForward(const Linear& batched, BlockWriter* writer) const {
   const int64_t rows = senders_ * capacity_;
   const Product product = {.rows = rows,
-                           .columns = batched.columns,
-                           .depth = batched.depth,
+                           .columns = batched.outputs,
+                           .depth = batched.inputs,
                            .batch = local_experts_,
                            .transposed_right = true,
                            .input = rank_.dtype,
                            .output = rank_.dtype};
   writer->Matmul("aten::bmm", BatchedGemm(local_experts_), product,
-                 {Tensor(rank_.dtype, {local_experts_, rows, batched.depth}),
-                  Tensor(rank_.dtype, {local_experts_, batched.depth, batched.columns})});
+                 {Tensor(rank_.dtype, {local_experts_, rows, batched.inputs}),
+                  Tensor(rank_.dtype, {local_experts_, batched.inputs, batched.outputs})});
 }
 
-void WorkloadExperts::BatchedBackward(const Batched& batched, BlockWriter* writer) const {
+void WorkloadExperts::BatchedBackward(const Linear& batched, BlockWriter* writer) const {
   const int64_t rows = senders_ * capacity_;
   const Product input = {.rows = rows,
-                         .columns = batched.depth,
-                         .depth = batched.columns,
+                         .columns = batched.inputs,
+                         .depth = batched.outputs,
                          .batch = local_experts_,
                          .input = rank_.dtype,
                          .output = rank_.dtype};
   writer->Matmul("aten::bmm", BatchedGemm(local_experts_), input,
-                 {Tensor(rank_.dtype, {local_experts_, rows, batched.columns}),
-                  Tensor(rank_.dtype, {local_experts_, batched.columns, batched.depth})});
-  const Product weight = {.rows = batched.columns,
-                          .columns = batched.depth,
+                 {Tensor(rank_.dtype, {local_experts_, rows, batched.outputs}),
+                  Tensor(rank_.dtype, {local_experts_, batched.outputs, batched.inputs})});
+  const Product weight = {.rows = batched.outputs,
+                          .columns = batched.inputs,
                           .depth = rows,
                           .batch = local_experts_,
                           .transposed_left = true,
                           .input = rank_.dtype,
                           .output = rank_.gradient};
   const graph::TensorShape sum =
-      Tensor(rank_.gradient, {local_experts_, batched.columns, batched.depth});
+      Tensor(rank_.gradient, {local_experts_, batched.outputs, batched.inputs});
   writer->Matmul("aten::baddbmm", BatchedGemm(local_experts_), weight,
-                 {sum, Tensor(rank_.dtype, {local_experts_, batched.columns, rows}),
-                  Tensor(rank_.dtype, {local_experts_, rows, batched.depth}), sum});
+                 {sum, Tensor(rank_.dtype, {local_experts_, batched.outputs, rows}),
+                  Tensor(rank_.dtype, {local_experts_, rows, batched.inputs}), sum});
   writer->Ready(batched.weight);
 }
 

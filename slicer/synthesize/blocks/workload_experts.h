@@ -22,13 +22,6 @@ class WorkloadExperts : public FeedForward {
   [[nodiscard]] uint32_t bias_parameter() const override { return 0; }
 
  private:
-  // Products of all local experts, [rows of an expert, columns] with sum over `depth`.
-  struct Batched {
-    int64_t columns = 0;
-    int64_t depth = 0;
-    uint32_t weight = 0;
-  };
-
   void RouteForward(BlockWriter* writer) const;
   void RouteBackward(BlockWriter* writer) const;
   void TakeRows(BlockWriter* writer) const;
@@ -37,8 +30,8 @@ class WorkloadExperts : public FeedForward {
   void Combine(BlockWriter* writer) const;
   void Exchange(BlockWriter* writer) const;
   void OrderRows(bool by_expert, BlockWriter* writer) const;
-  void BatchedForward(const Batched& batched, BlockWriter* writer) const;
-  void BatchedBackward(const Batched& batched, BlockWriter* writer) const;
+  void BatchedForward(const Linear& batched, BlockWriter* writer) const;
+  void BatchedBackward(const Linear& batched, BlockWriter* writer) const;
 
   [[nodiscard]] graph::TensorShape Scores(DataType type) const;
   [[nodiscard]] graph::TensorShape Gates() const;
@@ -55,8 +48,8 @@ class WorkloadExperts : public FeedForward {
   int64_t senders_ = 0;        // ranks whose rows a local expert processes
   int64_t local_experts_ = 0;  // held by this rank
   Linear router_;
-  Batched in_;
-  Batched out_;
+  Linear in_;  // of a local expert; their products are batched
+  Linear out_;
   Activation activation_;
   std::optional<DenseFeedForward> shared_;
 };

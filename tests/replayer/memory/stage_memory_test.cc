@@ -19,6 +19,17 @@ using graph::JobSpec;
 using graph::Recompute;
 using graph::TrainingStyle;
 
+// Activations by the formula only: saved bytes of a layer times the layers in flight.
+int64_t ActivationBytes(const JobSpec& job, const TrainingStyle& style, int32_t stage) {
+  int64_t bytes = 0;
+  for (const graph::LayerRange& layers : LayersOfChunks(job, style, stage)) {
+    for (int64_t layer = layers.begin; layer < layers.end; ++layer) {
+      bytes += LayerTensors(job, style, layer).saved_bytes();
+    }
+  }
+  return std::llround(static_cast<double>(bytes) * MicrobatchesInFlight(job, style, stage));
+}
+
 // As Korthikanti et al. count: attention scores are kept, dropout is on, 16 bit.
 TrainingStyle PaperStyle() {
   TrainingStyle style;
