@@ -196,7 +196,8 @@ RowCluster ClusterOfRow(const PublishedRow& row, int64_t gpus, Assumptions* assu
   cluster.network = NetworkOfRow(row, cluster.gpu, assumptions);
   cluster.gpus_per_node = DomainOfRow(row, cluster.gpu, gpus, assumptions);
   cluster.profiles = {"nccl/2.30", "spread/published", cluster.gpu,
-                      "frameworks/" + FrameworkName(FamilyOfRow(row)), cluster.network};
+                      "frameworks/" + std::string(FrameworkOf(FamilyOfRow(row)).name),
+                      cluster.network};
   if (BeforePxn(FamilyOfRow(row))) {
     cluster.profiles.insert(cluster.profiles.begin() + 1, "nccl/2.10");
   }

@@ -327,7 +327,7 @@ graph::Precision PrecisionOfRow(const PublishedRow& row, Assumptions* assumption
     assumptions->Add("precision: bf16, as noted");
     return graph::Precision::kBfloat16;
   }
-  const graph::Precision usual = UsualPrecision(FamilyOfRow(row));
+  const graph::Precision usual = FrameworkOf(FamilyOfRow(row)).precision;
   if (!row.Text("precision").empty()) {
     constexpr double kSpread = 0.3;
     assumptions->Add("precision: what is printed is not known", kSpread);
@@ -340,7 +340,8 @@ TrainingStyle StyleOfRow(const PublishedRow& row,
                          const graph::JobSpec& job,
                          Assumptions* assumptions) {
   const FrameworkFamily family = FamilyOfRow(row);
-  TrainingStyle style = StyleOfFramework(family, PrecisionOfRow(row, assumptions), job);
+  TrainingStyle style =
+      StyleOfFramework(FrameworkOf(family), PrecisionOfRow(row, assumptions), job);
   ReadRelease(row, job, assumptions, &style);
   const bool early =
       family == FrameworkFamily::kMegatronLm || family == FrameworkFamily::kMegatronDeepSpeed;
@@ -367,7 +368,7 @@ TrainingStyle StyleOfRow(const PublishedRow& row,
       assumptions->Add("attention: unfused, as no library had kernels for these heads", 0.3);
     }
   }
-  GatherNarrowly(family, assumptions, &style);
+  GatherNarrowly(FrameworkOf(family), assumptions, &style);
   style.packed_length = PackedLengthOfRow(row, assumptions);
   NoteNarrowSums(style, job, assumptions);
   return style;

@@ -7,7 +7,7 @@
 #include "graph/job/job.h"
 #include "graph/job/training_style.h"
 #include "launch/plan/assumptions.h"
-#include "launch/plan/framework.h"
+#include "launch/plan/frameworks/framework.h"
 
 #include "experiments/published/published_row.h"
 

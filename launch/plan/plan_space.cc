@@ -5,7 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "launch/plan/framework_style.h"
+#include "graph/base/divide.h"
+#include "launch/plan/frameworks/framework.h"
 #include "launch/plan/job_limits.h"
 
 namespace prism::launch {
@@ -38,9 +39,8 @@ class Enumeration {
   Enumeration(const SearchProblem& problem, const PlanChoices& choices)
       : problem_(problem),
         choices_(choices),
-        reach_(ReachOfFramework(problem.framework)),
-        always_shards_(AlwaysShards(problem.framework)),
-        keeps_gathered_(KeepsGatheredInPipeline(problem.framework)) {
+        framework_(*FrameworkNamed(problem.framework)),
+        always_shards_(AlwaysShards(framework_)) {
     constexpr int64_t kAny = int64_t{1} << 40;
     const graph::ModelSpec& model = problem.model;
     vpp_ = Or(choices.vpp, [&] { return Interleavings(); });
@@ -154,7 +154,7 @@ class Enumeration {
     space_.candidates += of_layout_;
     if (!DividesAmong(sizes.tp)) {
       Reject("attention heads or feed-forward do not divide among tp", of_layout_);
-    } else if (sizes.cp > 1 && !reach_.context_parallelism) {
+    } else if (sizes.cp > 1 && !framework_.context_parallelism) {
       Reject(fmt::format("{} has no context parallelism", problem_.framework), of_layout_);
     } else if (sizes.cp > 1 && problem_.seq_len % (int64_t{2} * sizes.cp) != 0) {
       Reject("the sequence does not divide among cp", of_layout_);
@@ -165,10 +165,16 @@ class Enumeration {
     }
   }
 
+  // Whether the framework can distribute the layers over the model chunks.
   [[nodiscard]] bool DealsOut(const graph::ParallelSizes& sizes) const {
     Plan plan;
     plan.parallel = sizes;
-    return DealsOutLayers(problem_.framework, JobOf(problem_, plan));
+    const int64_t layers = problem_.model.layers;
+    const int64_t chunks = int64_t{sizes.pp} * sizes.vpp;
+    if (framework_.style(JobOf(problem_, plan)).layers_from_front) {
+      return DivideUp(layers, chunks) * (chunks - 1) < layers;
+    }
+    return graph::LayersDivide(layers, chunks);
   }
 
   // Numbers of chunks that a stage may have: divisors of the layers and, for an odd number of
@@ -192,7 +198,7 @@ class Enumeration {
       Reject("interleaving needs several stages", count);
       return;
     }
-    if (vpp > 1 && !reach_.interleaving) {
+    if (vpp > 1 && !framework_.interleaving) {
       Reject(fmt::format("{} does not interleave stages", problem_.framework), count);
       return;
     }
@@ -271,13 +277,13 @@ class Enumeration {
              1);
     } else if (plan.zero_stage > 0 && !replicas) {
       Reject("ZeRO without replicas is the plan without it", 1);
-    } else if (plan.zero_stage > (sizes.pp > 1 ? reach_.zero_in_pipeline : reach_.zero)) {
+    } else if (plan.zero_stage > (sizes.pp > 1 ? framework_.zero_in_pipeline : framework_.zero)) {
       Reject(fmt::format("{} has no ZeRO {}{}", problem_.framework, plan.zero_stage,
-                         plan.zero_stage <= reach_.zero ? " in a pipeline" : ""),
+                         plan.zero_stage <= framework_.zero ? " in a pipeline" : ""),
              1);
     } else if (plan.zero_stage < 2 && replicas && always_shards_) {
       Reject("the framework always shards: ZeRO 0 and 1 are ZeRO 2 by other names", 1);
-    } else if (plan.zero_stage == 3 && sizes.pp > 1 && keeps_gathered_) {
+    } else if (plan.zero_stage == 3 && sizes.pp > 1 && framework_.keeps_gathered_in_pipeline) {
       Reject(
           fmt::format("{} keeps what a pipeline stage gathered: ZeRO 3 is ZeRO 2 by another name",
                       problem_.framework),
@@ -291,9 +297,8 @@ class Enumeration {
 
   const SearchProblem& problem_;
   const PlanChoices& choices_;
-  FrameworkReach reach_;
+  const Framework& framework_;
   bool always_shards_;
-  bool keeps_gathered_;
   std::vector<int32_t> vpp_;
   std::vector<int64_t> micro_batches_;
   std::vector<graph::Recompute> recompute_;

@@ -42,6 +42,27 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"launch", {"graph/", "slicer/", "replayer/", "shim/channel/", "launch/"}},
 };
 
+// The rooms of launch/, from the lowest up, and the rooms above which each is built; the few
+// headers of launch/ itself (versions, exit codes) belong to all of them. A room names only rooms
+// before it, so that none can depend on itself.
+const std::vector<std::pair<std::string, std::set<std::string>>> kLaunchRooms = {
+    {"launch/process/", {}},
+    {"launch/trainer/", {"launch/process/"}},
+    {"launch/inputs/", {}},
+    {"launch/plan/", {"launch/process/", "launch/inputs/"}},
+    {"launch/emulate/sandbox/", {"launch/process/"}},
+    {"launch/emulate/store/", {"launch/process/"}},
+    {"launch/emulate/clock/", {"launch/process/", "launch/emulate/sandbox/"}},
+    {"launch/emulate/run/",
+     {"launch/process/", "launch/trainer/args.h", "launch/inputs/", "launch/plan/",
+      "launch/emulate/sandbox/", "launch/emulate/store/", "launch/emulate/clock/"}},
+    {"launch/analyse/", {"launch/process/", "launch/inputs/", "launch/plan/"}},
+    {"launch/bench/", {"launch/process/", "launch/inputs/", "launch/plan/"}},
+    {"launch/cli/",
+     {"launch/process/", "launch/inputs/", "launch/plan/", "launch/emulate/run/", "launch/analyse/",
+      "launch/bench/"}},
+};
+
 // The end of headers that protoc wrote.
 constexpr const char* kGenerated = ".pb.h";
 
@@ -78,21 +99,59 @@ bool StartsWithAny(const std::string& text, const auto& prefixes) {
                              [&](const auto& prefix) { return text.starts_with(prefix); });
 }
 
+// Calls visit(included path, line) for what the file includes of this tree.
+void ForEachInclude(const SourceFile& file, const auto& visit) {
+  static const std::regex include(R"rx(^#include "([^"]+/[^"]+)")rx");
+  for (size_t i = 0; i < file.lines.size(); ++i) {
+    std::smatch match;
+    if (std::regex_search(file.lines[i], match, include)) {
+      visit(match[1].str(), i + 1);
+    }
+  }
+}
+
 TEST(Style, folders_include_only_what_their_layer_may) {
-  static const std::regex include(R"rx(^#include "([^"]+)")rx");
   for (const SourceFile& file : Tree()) {
     const std::string layer = LayerOf(file.path);
     if (!IsCode(file) || !kMayInclude.contains(layer)) {
       continue;
     }
-    for (size_t i = 0; i < file.lines.size(); ++i) {
-      std::smatch match;
-      if (std::regex_search(file.lines[i], match, include) &&
-          match[1].str().find('/') != std::string::npos) {
-        EXPECT_TRUE(StartsWithAny(match[1].str(), kMayInclude.at(layer)))
-            << file.path << ":" << i + 1 << " includes " << match[1];
-      }
+    ForEachInclude(file, [&](const std::string& included, size_t line) {
+      EXPECT_TRUE(StartsWithAny(included, kMayInclude.at(layer)))
+          << file.path << ":" << line << " includes " << included;
+    });
+  }
+}
+
+std::string LaunchRoomOf(const std::string& path) {
+  for (const auto& [room, below] : kLaunchRooms) {
+    if (path.starts_with(room)) {
+      return room;
     }
+  }
+  return "";
+}
+
+TEST(Style, rooms_of_launch_include_only_rooms_below) {
+  std::map<std::string, std::set<std::string>> may_include;
+  for (const auto& [room, below] : kLaunchRooms) {
+    for (const std::string& lower : below) {
+      EXPECT_TRUE(may_include.contains(LaunchRoomOf(lower))) << room << " is before " << lower;
+    }
+    may_include[room] = below;
+    may_include[room].insert(room);
+  }
+  for (const SourceFile& file : Tree()) {
+    const bool has_room = file.path.rfind('/') > std::string("launch/").size();
+    if (!IsCode(file) || !file.path.starts_with("launch/") || !has_room) {
+      continue;
+    }
+    const std::string room = LaunchRoomOf(file.path);
+    ASSERT_NE(room, "") << file.path << " is in no room of launch/ that has a place in the order";
+    ForEachInclude(file, [&](const std::string& included, size_t line) {
+      EXPECT_TRUE(LaunchRoomOf(included).empty() || StartsWithAny(included, may_include[room]))
+          << file.path << ":" << line << " includes " << included << ", which is not below it";
+    });
   }
 }
 

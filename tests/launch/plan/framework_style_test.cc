@@ -1,6 +1,9 @@
 // The styles of a search are those from which published rows start.
 #include "launch/plan/framework_style.h"
 
+#include <set>
+#include <string>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,17 +17,22 @@ namespace {
 
 using ::testing::HasSubstr;
 
-FrameworkFamily FamilyOf(const std::string& name) {
-  auto family = FrameworkFamily::kMegatronLm;
-  while (FrameworkName(family) != name) {
-    family = static_cast<FrameworkFamily>(static_cast<int>(family) + 1);
+// Enumerators are numbers from 0, so that a table with as many lines as values has each of them.
+TEST(Framework, is_in_the_table_once_and_has_a_profile) {
+  std::set<FrameworkFamily> families;
+  for (const Framework* framework : Frameworks()) {
+    families.insert(framework->family);
+    EXPECT_EQ(&FrameworkOf(framework->family), framework);
+    EXPECT_EQ(FrameworkNamed(framework->name) == framework, framework->runs_plans);
+    graph::ClusterSpec cluster = *LoadCluster("h100-8x");
+    EXPECT_TRUE(UseFramework(std::string(framework->name), &cluster).ok()) << framework->name;
   }
-  return family;
+  EXPECT_EQ(families.size(), Frameworks().size());
+  EXPECT_EQ(static_cast<size_t>(*families.rbegin()) + 1, families.size());
 }
 
 TEST(FrameworkStyle, is_that_of_published_rows_for_every_kind_of_job) {
   for (const std::string& name : FrameworkNames()) {
-    const FrameworkFamily family = FamilyOf(name);
     for (const char* precision : {"bf16", "fp8"}) {
       const FrameworkStyle style = *FrameworkStyle::Create(name, precision);
       for (int kind = 0; kind < 256; ++kind) {
@@ -37,7 +45,8 @@ TEST(FrameworkStyle, is_that_of_published_rows_for_every_kind_of_job) {
         job.model.moe.experts = bit(4) ? 8 : 0;
         job.model.latent.kv_rank = bit(5) ? 512 : 0;
         job.zero_stage = kind >> 6;
-        EXPECT_EQ(style.Of(job), StyleOfFramework(family, *PrecisionNamed(precision), job))
+        EXPECT_EQ(style.Of(job),
+                  StyleOfFramework(*FrameworkNamed(name), *PrecisionNamed(precision), job))
             << name << " " << precision << " " << kind;
       }
     }

@@ -1,0 +1,138 @@
+#include "launch/plan/frameworks/framework.h"
+
+#include <array>
+
+#include "graph/base/check.h"
+#include "graph/base/lower_case.h"
+
+namespace prism::launch {
+namespace {
+
+using graph::TrainingStyle;
+
+constexpr auto kFrameworks = std::to_array<const Framework*>({
+    &kMegatronLm,
+    &kMegatronDeepSpeed,
+    &kMegatronCore,
+    &kMegaScale,
+    &kFsdp,
+    &kTorchtitan,
+    &kNanotron,
+    &kDeepSpeedZero,
+    &kJax,
+    &kHuggingFace,
+});
+
+void ApplyZeroStage(const Framework& framework, const graph::JobSpec& job, TrainingStyle* style) {
+  if (job.zero_stage == 3) {
+    style->data_parallel = graph::DataParallelKind::kFsdp;
+  } else if (job.zero_stage == 2 && style->data_parallel == graph::DataParallelKind::kMegatron) {
+    style->data_parallel = graph::DataParallelKind::kZero2;
+  }
+  style->reshard_after_forward =
+      job.zero_stage == 3 && !(framework.keeps_gathered_in_pipeline && job.parallel.pp > 1);
+}
+
+}  // namespace
+
+std::span<const Framework* const> Frameworks() {
+  return kFrameworks;
+}
+
+const Framework& FrameworkOf(FrameworkFamily family) {
+  for (const Framework* framework : kFrameworks) {
+    if (framework->family == family) {
+      return *framework;
+    }
+  }
+  PRISM_CHECK(false);
+}
+
+std::vector<std::string> FrameworkNames() {
+  std::vector<std::string> names;
+  for (const Framework* framework : kFrameworks) {
+    if (framework->runs_plans) {
+      names.emplace_back(framework->name);
+    }
+  }
+  return names;
+}
+
+const Framework* FrameworkNamed(std::string_view name) {
+  for (const Framework* framework : kFrameworks) {
+    if (framework->runs_plans && framework->name == name) {
+      return framework;
+    }
+  }
+  return nullptr;
+}
+
+bool AlwaysShards(const Framework& framework) {
+  return framework.style({}).data_parallel == graph::DataParallelKind::kFsdp;
+}
+
+TrainingStyle StyleOfFramework(const Framework& framework,
+                               graph::Precision precision,
+                               const graph::JobSpec& job) {
+  TrainingStyle style = framework.style(job);
+  style.framework = framework.name;
+  style.built_in = false;
+  style.precision = precision;
+  style.loss_scaling = precision == graph::Precision::kFloat16;
+  if (precision == graph::Precision::kFloat32) {
+    style.gradient_type = DataType::kFloat32;
+  }
+  ApplyZeroStage(framework, job, &style);
+  Assumptions unused;
+  GatherNarrowly(framework, &unused, &style);
+  return style;
+}
+
+void GatherNarrowly(const Framework& framework, Assumptions* assumptions, TrainingStyle* style) {
+  if (framework.gathers_8_bit && style->precision == graph::Precision::kFloat8 &&
+      style->data_parallel == graph::DataParallelKind::kFsdp) {
+    style->fp8_param_gather = true;
+    assumptions->Add("FSDP of 8-bit layers: weights kept and gathered in 8 bit");
+  }
+}
+
+std::optional<graph::Precision> PrecisionNamed(std::string_view text) {
+  const std::string name = LowerCase(text);
+  const auto says = [&](const char* word) { return name.find(word) != std::string::npos; };
+  if (says("fp4")) {
+    return graph::Precision::kNvFloat4;
+  }
+  if (says("mx")) {
+    return graph::Precision::kMxFloat8;
+  }
+  if (says("fp8") || says("float8") || says("e4m3")) {
+    return says("block") ? graph::Precision::kFloat8Block : graph::Precision::kFloat8;
+  }
+  if (says("bf16") || says("bfloat16")) {
+    return graph::Precision::kBfloat16;
+  }
+  if (says("fp16") || says("float16") || says("half")) {
+    return graph::Precision::kFloat16;
+  }
+  if (says("fp32") || says("float32")) {
+    return graph::Precision::kFloat32;
+  }
+  return std::nullopt;
+}
+
+void NotePrecision(graph::Precision usual, Assumptions* assumptions) {
+  assumptions->Add(usual == graph::Precision::kFloat16 ? "precision: fp16" : "precision: bf16");
+}
+
+void NoteNarrowSums(const TrainingStyle& style,
+                    const graph::JobSpec& job,
+                    Assumptions* assumptions) {
+  const bool is_wide = style.precision == graph::Precision::kBfloat16 ||
+                       style.precision == graph::Precision::kFloat16 ||
+                       style.precision == graph::Precision::kFloat32;
+  if (style.tp_comm_overlap && !is_wide && job.parallel.tp > 1) {
+    assumptions->Add("partial sums of 8-bit products: travel in 8 bit");
+  }
+}
+
+}  // namespace prism::launch

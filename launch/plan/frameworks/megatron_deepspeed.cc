@@ -1,0 +1,39 @@
+// Megatron-LM's layers under DeepSpeed's engine, and DeepSpeed's ZeRO-3 alone. DeepSpeed's pipeline
+// engine partitions what it sends over tp, as Megatron does; it has no interleaving and refuses
+// ZeRO 2 and 3 (its PipelineEngine).
+#include "launch/plan/frameworks/framework.h"
+
+namespace prism::launch {
+
+constexpr Framework kMegatronDeepSpeed = {
+    .family = FrameworkFamily::kMegatronDeepSpeed,
+    .name = "megatron-deepspeed",
+    .style =
+        [](const graph::JobSpec& job) {
+          graph::TrainingStyle style = kMegatronLm.style(job);
+          style.bucket_elements = 500'000'000;  // allreduce_bucket_size
+          style.memory = graph::MemoryPattern::kDeepSpeed;
+          return style;
+        },
+    .precision = graph::Precision::kFloat16,
+    .context_parallelism = false,
+    .interleaving = false,
+    .zero_in_pipeline = 1,
+};
+
+constexpr Framework kDeepSpeedZero = {
+    .family = FrameworkFamily::kDeepSpeedZero,
+    .name = "megatron-deepspeed",
+    .style =
+        [](const graph::JobSpec& job) {
+          graph::TrainingStyle style = kMegatronDeepSpeed.style(job);
+          style.data_parallel = graph::DataParallelKind::kFsdp;
+          style.overlap_grad_reduce = true;
+          style.overlap_param_gather = true;
+          return style;
+        },
+    .precision = graph::Precision::kFloat16,
+    .runs_plans = false,
+};
+
+}  // namespace prism::launch

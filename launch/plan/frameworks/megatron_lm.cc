@@ -1,0 +1,31 @@
+// Megatron-LM of 2020 to 2022 (arXiv 2205.05198; its releases up to 3.0): fused kernels of Apex and
+// its own, gradients in the format of the weights, every transfer waited for. It has no context
+// parallelism and shards only optimizer states.
+#include "launch/plan/frameworks/framework.h"
+
+namespace prism::launch {
+
+constexpr Framework kMegatronLm = {
+    .family = FrameworkFamily::kMegatronLm,
+    .name = "megatron-lm",
+    .style = [](const graph::JobSpec&) -> graph::TrainingStyle {
+      return {
+          .attention = graph::AttentionKind::kUnfused,
+          .dropout = true,
+          .fused_bias_activation = true,
+          .fused_bias_dropout_add = true,
+          .fused_norm = true,
+          .compiled_cross_entropy = true,  // exponentials are a new tensor besides the logits
+          .gradient_accumulation_fusion = false,
+          .scatter_gather_p2p = true,
+          .gradient_type = DataType::kFloat16,
+          .overlap_grad_reduce = false,
+      };
+    },
+    .precision = graph::Precision::kFloat16,
+    .context_parallelism = false,
+    .zero = 1,
+    .zero_in_pipeline = 1,
+};
+
+}  // namespace prism::launch
