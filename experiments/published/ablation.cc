@@ -1,4 +1,4 @@
-// BenchAblation (experiments/published/accuracy_bench.h): published rows are predicted as they are
+// BenchAblation (experiments/published/benches.h): published rows are predicted as they are
 // and once more per effect without it; the change of the error is what the effect explains. Graphs
 // are built once if an effect only concerns parameters, and again if it changes the program. A row
 // that cannot be predicted without an effect is left out of that effect's errors.
@@ -9,9 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "graph/base/file.h"
-
-#include "experiments/published/accuracy_bench.h"
+#include "experiments/published/benches.h"
 #include "experiments/published/effects.h"
 #include "experiments/published/error_statistics.h"
 #include "experiments/published/predictor.h"
@@ -124,12 +122,12 @@ BenchCase CaseOf(std::string_view name, const Prediction& prediction, int64_t mo
 
 }  // namespace
 
-Result<BenchAccuracyOutput> BenchAblation(const BenchAccuracyOptions& options) {
+Result<PublishedOutput> BenchAblation(const BenchAccuracyOptions& options) {
   PRISM_ASSIGN_OR_RETURN(const std::vector<RowPlan> plans, PlanTables(options.tables));
   Predictor predictor(plans);
   PRISM_ASSIGN_OR_RETURN(const Prediction whole, Compare(plans, {}, &predictor));
   const ErrorStatistics& reference = whole.errors.back().second;
-  BenchAccuracyOutput output;
+  PublishedOutput output;
   output.rows = "without,source,rows,mape_pct,median_pct,bias_pct,mape_change_pct\n";
   output.text = fmt::format("{:<26}{:>9}{:>8}{:>8}{:>9}{:>8}\n", "without", "moved", "MAPE",
                             "median", "change", "bias");
@@ -145,9 +143,6 @@ Result<BenchAccuracyOutput> BenchAblation(const BenchAccuracyOptions& options) {
                                pooled.mape_pct - reference.mape_pct, pooled.bias_pct);
     output.rows += RowsOf(effect, without, whole);
     output.cases.push_back(CaseOf(effect, without, moved));
-  }
-  if (!options.out.empty()) {
-    PRISM_RETURN_IF_ERROR(WriteFileAtomically(options.out, output.rows));
   }
   return output;
 }

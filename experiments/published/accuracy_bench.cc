@@ -1,5 +1,5 @@
-#include "experiments/published/accuracy_bench.h"
-
+// `prism bench accuracy`: published runs are planned (row_plan.h), predicted, and compared with
+// what was measured, source by source.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -15,6 +15,7 @@
 #include "launch/inputs/csv_table.h"
 #include "launch/process/stop_watch.h"
 
+#include "experiments/published/benches.h"
 #include "experiments/published/effects.h"
 #include "experiments/published/predictor.h"
 #include "experiments/published/published_errors.h"
@@ -226,7 +227,7 @@ Result<std::string> PredictSets(const std::string& path, Predictor* predictor) {
 
 }  // namespace
 
-Result<BenchAccuracyOutput> BenchAccuracy(const BenchAccuracyOptions& options) {
+Result<PublishedOutput> BenchAccuracy(const BenchAccuracyOptions& options) {
   const StopWatch watch;
   PRISM_ASSIGN_OR_RETURN(std::vector<RowPlan> plans, PlanTables(options.tables));
   ProfileOverrides overrides;
@@ -234,7 +235,7 @@ Result<BenchAccuracyOutput> BenchAccuracy(const BenchAccuracyOptions& options) {
     PRISM_RETURN_IF_ERROR(TakeAway(effect, &plans, &overrides));
   }
   Predictor predictor(plans);
-  BenchAccuracyOutput output;
+  PublishedOutput output;
   if (!options.parameter_sets.empty()) {
     PRISM_ASSIGN_OR_RETURN(output.text, PredictSets(options.parameter_sets, &predictor));
     return output;
@@ -247,9 +248,6 @@ Result<BenchAccuracyOutput> BenchAccuracy(const BenchAccuracyOptions& options) {
     outcomes.push_back({&plans[i], std::move(predictions[i]), std::move(reason)});
   }
   output.rows = RowsCsv(outcomes);
-  if (!options.out.empty()) {
-    PRISM_RETURN_IF_ERROR(WriteFileAtomically(options.out, output.rows));
-  }
   PRISM_ASSIGN_OR_RETURN(const std::vector<SourceSummary> summaries, Summarise(outcomes));
   const std::map<std::string, ErrorStatistics> memory = MemoryErrors(plans);
   for (const SourceSummary& summary : summaries) {

@@ -1,4 +1,6 @@
-#include "experiments/published/collectives.h"
+// `prism bench collectives`: measured collectives, predicted by the profiles of their clusters, by
+// those profiles fitted to all other curves, and by latency and bandwidth fitted to the curve
+// itself.
 
 #include <algorithm>
 #include <map>
@@ -10,7 +12,9 @@
 #include "graph/base/divide.h"
 #include "graph/base/file.h"
 
+#include "experiments/published/benches.h"
 #include "experiments/published/collective_fit.h"
+#include "experiments/published/collective_row.h"
 #include "experiments/published/error_statistics.h"
 
 namespace prism::launch {
@@ -109,7 +113,7 @@ class CollectiveBench {
   }
 
   [[nodiscard]] std::string RowsCsv() const;
-  [[nodiscard]] BenchCollectivesOutput Summary() const;
+  [[nodiscard]] PublishedOutput Summary() const;
 
  private:
   [[nodiscard]] PredictedPoint PointOf(size_t row, double seconds) const {
@@ -237,8 +241,8 @@ std::string LineOf(const BenchCase& line) {
   return text + "\n";
 }
 
-BenchCollectivesOutput CollectiveBench::Summary() const {
-  BenchCollectivesOutput output;
+PublishedOutput CollectiveBench::Summary() const {
+  PublishedOutput output;
   Curve all;
   const auto append = [](const std::vector<PredictedPoint>& from, std::vector<PredictedPoint>* to) {
     to->insert(to->end(), from.begin(), from.end());
@@ -272,7 +276,7 @@ BenchCollectivesOutput CollectiveBench::Summary() const {
 
 }  // namespace
 
-Result<BenchCollectivesOutput> BenchCollectives(const BenchCollectivesOptions& options) {
+Result<PublishedOutput> BenchCollectives(const BenchCollectivesOptions& options) {
   PRISM_ASSIGN_OR_RETURN(const std::string text, ReadFile(options.table));
   PRISM_ASSIGN_OR_RETURN(const CsvTable table, CsvTable::Parse(text, options.table));
   PRISM_ASSIGN_OR_RETURN(std::vector<CollectiveRow> rows, ReadCollectiveRows(table));
@@ -287,7 +291,7 @@ Result<BenchCollectivesOutput> BenchCollectives(const BenchCollectivesOptions& o
   return bench.Summary();
 }
 
-Result<CollectiveSweep> SweepCollective(const CollectiveSweepOptions& options) {
+Result<PublishedOutput> SweepCollective(const CollectiveSweepOptions& options) {
   constexpr int64_t kLargest = int64_t{8} << 30;
   PRISM_ASSIGN_OR_RETURN(const graph::ClusterSpec cluster, LoadCluster(options.cluster));
   const replayer::CollectiveCost cost(cluster);
@@ -297,7 +301,7 @@ Result<CollectiveSweep> SweepCollective(const CollectiveSweepOptions& options) {
   row.topology.nodes = DivideUp(options.ranks, cluster.gpus_per_node);
   row.topology.ranks_per_node = std::min(options.ranks, cluster.gpus_per_node);
   PRISM_RETURN_IF_ERROR(SetCollective(options.collective, &row));
-  CollectiveSweep sweep;
+  PublishedOutput sweep;
   sweep.text = fmt::format(
       "# {} on {} ranks of {}\n"
       "#{:>14}{:>14}{:>8}{:>8}{:>7}{:>12}{:>9}{:>9}{:>8}{:>8}{:>9}\n"

@@ -69,6 +69,7 @@ Result<VerbArguments> VerbArguments::Parse(const VerbSpec& spec,
     flags.push_back({option.flag, option.value_name.empty(), option.repeatable});
   }
   VerbArguments parsed;
+  parsed.words_ = arguments;
   for (const VerbOption& option : spec.options) {
     if (NamesFile(option)) {
       parsed.file_flags_.insert(option.flag);

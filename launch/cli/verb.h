@@ -46,6 +46,9 @@ class VerbArguments {
   static Result<VerbArguments> Parse(const VerbSpec& spec,
                                      const std::vector<std::string>& arguments);
 
+  // As they were given.
+  [[nodiscard]] const std::vector<std::string>& words() const { return words_; }
+
   [[nodiscard]] bool help() const { return Has("help"); }
   [[nodiscard]] OutputFormat format() const { return format_; }
   [[nodiscard]] const std::vector<std::string>& operands() const { return operands_; }
@@ -73,6 +76,7 @@ class VerbArguments {
   }
 
  private:
+  std::vector<std::string> words_;
   OutputFormat format_ = OutputFormat::kText;
   std::vector<std::string> operands_;
   std::map<std::string, std::vector<std::string>, std::less<>> texts_;  // by flag

@@ -1,4 +1,5 @@
-// prism bench: one JSON object (or block of text) per case.
+#include "launch/cli/verb_bench.h"
+
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -12,12 +13,9 @@
 #include "graph/base/json_writer.h"
 #include "graph/base/units.h"
 #include "graph/validate/limits.h"
-#include "launch/bench/bench.h"
 #include "launch/cli/verb.h"
+#include "launch/process/install_paths.h"
 #include "slicer/workloads/workloads.h"
-
-#include "experiments/published/accuracy_bench.h"
-#include "experiments/published/collectives.h"
 
 namespace prism::launch {
 namespace {
@@ -34,25 +32,6 @@ void WriteNumber(double value, JsonWriter* json) {
   }
 }
 
-std::string CaseJson(const BenchCase& line) {
-  std::string text;
-  JsonWriter json(&text, JsonWriter::Style::kOneLine);
-  json.BeginObject();
-  json.Field("bench", line.bench).Field("case", line.name);
-  json.Key("metrics").BeginObject();
-  for (const BenchMetric& metric : line.metrics) {
-    json.Key(metric.name);
-    WriteNumber(metric.value, &json);
-  }
-  json.EndObject();
-  json.Key("units").BeginObject();
-  for (const BenchMetric& metric : line.metrics) {
-    json.Field(metric.name, metric.unit);
-  }
-  json.EndObject().EndObject();
-  return text + "\n";
-}
-
 std::string CaseText(const BenchCase& line) {
   std::string text = fmt::format("{}: {}\n", line.bench, line.name);
   for (const BenchMetric& metric : line.metrics) {
@@ -62,16 +41,6 @@ std::string CaseText(const BenchCase& line) {
     text += fmt::format("  {:<24}{:>18}  {}\n", metric.name, value, metric.unit);
   }
   return text;
-}
-
-Status RefuseOptions(const VerbArguments& arguments, const std::vector<std::string>& flags) {
-  for (const std::string& flag : flags) {
-    if (arguments.Has(flag)) {
-      return InvalidArgument(fmt::format("--{} does not apply to bench {}; leave it out", flag,
-                                         arguments.operands().front()));
-    }
-  }
-  return OkStatus();
 }
 
 Status ReadCount(const VerbArguments& arguments,
@@ -89,80 +58,9 @@ Status ReadWorkload(const VerbArguments& arguments, BenchWorkload* workload) {
   return ReadCount(arguments, "ranks", graph::kMaxRanks, &workload->ranks);
 }
 
-// Published runs: rows to stdout unless they go to a file, then the errors.
-Result<VerbOutput> RunAccuracy(const VerbArguments& arguments) {
-  BenchAccuracyOptions options;
-  options.tables.assign(arguments.operands().begin() + 1, arguments.operands().end());
-  if (options.tables.empty()) {
-    return InvalidArgument("no table given; name one: prism bench accuracy TABLE.csv");
-  }
-  PRISM_RETURN_IF_ERROR(arguments.CheckOutput("out"));
-  options.out = arguments.Text("out");
-  options.parameter_sets = arguments.Text("parameter-sets");
-  options.without = arguments.Texts("without");
-  const bool ablation = arguments.Has("ablation");
-  if (ablation) {
-    PRISM_RETURN_IF_ERROR(RefuseOptions(arguments, {"parameter-sets"}));
-  }
-  PRISM_ASSIGN_OR_RETURN(const BenchAccuracyOutput result,
-                         ablation ? BenchAblation(options) : BenchAccuracy(options));
-  VerbOutput output;
-  if (arguments.format() == OutputFormat::kJson) {
-    for (const BenchCase& line : result.cases) {
-      output.text += CaseJson(line);
-    }
-    return output;
-  }
-  const bool rows = options.out.empty() && options.parameter_sets.empty() && !ablation;
-  output.text = rows ? result.rows + "\n" + result.text : result.text;
-  return output;
-}
-
-Result<VerbOutput> RunSweep(const VerbArguments& arguments) {
-  PRISM_RETURN_IF_ERROR(RefuseOptions(arguments, {"out", "fit"}));
-  CollectiveSweepOptions options;
-  int64_t ranks = options.ranks;
-  PRISM_RETURN_IF_ERROR(arguments.ReadInt("ranks", 2, graph::kMaxRanks, &ranks));
-  options.ranks = static_cast<int32_t>(ranks);
-  options.cluster = arguments.Text("cluster", options.cluster);
-  options.collective = arguments.Text("collective", options.collective);
-  PRISM_ASSIGN_OR_RETURN(const CollectiveSweep sweep, SweepCollective(options));
-  VerbOutput output;
-  if (arguments.format() == OutputFormat::kText) {
-    output.text = sweep.text;
-    return output;
-  }
-  for (const BenchCase& line : sweep.cases) {
-    output.text += CaseJson(line);
-  }
-  return output;
-}
-
-// Measured collectives: as RunAccuracy; without a table, a sweep.
-Result<VerbOutput> RunCollectives(const VerbArguments& arguments) {
-  if (arguments.operands().size() == 1) {
-    return RunSweep(arguments);
-  }
-  PRISM_RETURN_IF_ERROR(RefuseOptions(arguments, {"ranks", "cluster", "collective"}));
-  PRISM_RETURN_IF_ERROR(arguments.CheckOutput("out"));
-  BenchCollectivesOptions options;
-  options.table = arguments.operands()[1];
-  options.fit = arguments.Has("fit");
-  options.leave_out = !options.fit;
-  PRISM_ASSIGN_OR_RETURN(const BenchCollectivesOutput result, BenchCollectives(options));
-  const std::string out = arguments.Text("out");
-  if (!out.empty()) {
-    PRISM_RETURN_IF_ERROR(WriteFileAtomically(out, result.rows));
-  }
-  VerbOutput output;
-  if (arguments.format() == OutputFormat::kJson) {
-    for (const BenchCase& line : result.cases) {
-      output.text += CaseJson(line);
-    }
-    return output;
-  }
-  output.text = out.empty() ? result.rows + "\n" + result.text : result.text;
-  return output;
+// Benches of published numbers are a program of their own.
+Result<VerbOutput> StartPublished(const VerbArguments& arguments) {
+  return BecomeProgram("prism-published", arguments.words());
 }
 
 struct BenchExport {
@@ -252,7 +150,7 @@ Result<VerbOutput> RunReplay(const VerbArguments& arguments) {
 }
 
 struct Bench {
-  const char* name;
+  std::string_view name;
   size_t operands;                   // after its name, at most
   std::vector<std::string> options;  // that apply to it
   Result<VerbOutput> (*run)(const VerbArguments& arguments);
@@ -260,8 +158,8 @@ struct Bench {
 
 const std::vector<Bench>& Benches() {
   static const std::vector<Bench> benches = {
-      {"accuracy", 63, {"out", "parameter-sets", "without", "ablation"}, RunAccuracy},
-      {"collectives", 1, {"out", "fit", "ranks", "cluster", "collective"}, RunCollectives},
+      {"accuracy", 63, {"out", "parameter-sets", "without", "ablation"}, StartPublished},
+      {"collectives", 1, {"out", "fit", "ranks", "cluster", "collective"}, StartPublished},
       {"device", 0, {}, RunDevice},
       {"graph", 0, {"workload", "ranks"}, RunGraph},
       {"import", 0, {"workload", "ranks"}, RunImport},
@@ -290,7 +188,7 @@ std::vector<std::string> BenchesWith(std::string_view flag) {
 Status UnknownBench(const std::string& name) {
   std::vector<std::string> known;
   for (const Bench& bench : Benches()) {
-    known.push_back(bench.name);
+    known.emplace_back(bench.name);
   }
   const std::string near = NearestName(name, known);
   return InvalidArgument(fmt::format(
@@ -299,38 +197,65 @@ Status UnknownBench(const std::string& name) {
                    : fmt::format("did you mean {}? prism bench --help names them all", near)));
 }
 
-// Refuses options that do not apply to the bench and would be silently ignored.
-Status CheckArguments(const VerbArguments& arguments, const Bench& bench) {
-  std::vector<std::string> meaningless;
-  for (const VerbOption& option : BenchVerb().spec.options) {
-    if (std::find(bench.options.begin(), bench.options.end(), option.flag) == bench.options.end()) {
-      meaningless.push_back(option.flag);
-    }
+Result<VerbOutput> RunBench(const VerbArguments& arguments) {
+  PRISM_RETURN_IF_ERROR(CheckBench(arguments));
+  const std::string& name = arguments.operands().front();
+  return std::ranges::find(Benches(), name, &Bench::name)->run(arguments);
+}
+
+}  // namespace
+
+std::string CaseJson(const BenchCase& line) {
+  std::string text;
+  JsonWriter json(&text, JsonWriter::Style::kOneLine);
+  json.BeginObject();
+  json.Field("bench", line.bench).Field("case", line.name);
+  json.Key("metrics").BeginObject();
+  for (const BenchMetric& metric : line.metrics) {
+    json.Key(metric.name);
+    WriteNumber(metric.value, &json);
   }
-  PRISM_RETURN_IF_ERROR(RefuseOptions(arguments, meaningless));
-  const std::vector<std::string>& operands = arguments.operands();
-  // The only file operand of replay is that of its --export.
-  const bool none = bench.name == std::string("replay") && !arguments.Has("export");
-  const size_t most = none ? 0 : bench.operands;
-  if (operands.size() > most + 1) {
-    return InvalidArgument(fmt::format("bench {} takes no argument '{}'; leave it out", bench.name,
-                                       operands[most + 1]));
+  json.EndObject();
+  json.Key("units").BeginObject();
+  for (const BenchMetric& metric : line.metrics) {
+    json.Field(metric.name, metric.unit);
+  }
+  json.EndObject().EndObject();
+  return text + "\n";
+}
+
+Status RefuseOptions(const VerbArguments& arguments, const std::vector<std::string>& flags) {
+  for (const std::string& flag : flags) {
+    if (arguments.Has(flag)) {
+      return InvalidArgument(fmt::format("--{} does not apply to bench {}; leave it out", flag,
+                                         arguments.operands().front()));
+    }
   }
   return OkStatus();
 }
 
-Result<VerbOutput> RunBench(const VerbArguments& arguments) {
-  const std::string& name = arguments.operands().front();
-  for (const Bench& bench : Benches()) {
-    if (bench.name == name) {
-      PRISM_RETURN_IF_ERROR(CheckArguments(arguments, bench));
-      return bench.run(arguments);
+Status CheckBench(const VerbArguments& arguments) {
+  const std::vector<std::string>& operands = arguments.operands();
+  const auto bench = std::ranges::find(Benches(), operands.front(), &Bench::name);
+  if (bench == Benches().end()) {
+    return UnknownBench(operands.front());
+  }
+  std::vector<std::string> meaningless;
+  for (const VerbOption& option : BenchVerb().spec.options) {
+    if (std::ranges::find(bench->options, option.flag) == bench->options.end()) {
+      meaningless.emplace_back(option.flag);
     }
   }
-  return UnknownBench(name);
+  PRISM_RETURN_IF_ERROR(RefuseOptions(arguments, meaningless));
+  // The only file operand of replay is that of its --export.
+  const bool none = bench->name == "replay" && !arguments.Has("export");
+  const size_t most = none ? 0 : bench->operands;
+  if (operands.size() > most + 1) {
+    return InvalidArgument(fmt::format("bench {} takes no argument '{}'; leave it out", bench->name,
+                                       operands[most + 1]));
+  }
+  return OkStatus();
 }
-
-}  // namespace
 
 Verb BenchVerb() {
   Verb verb;

@@ -1,6 +1,10 @@
 #include "launch/process/install_paths.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <sstream>
 #include <string>
@@ -82,6 +86,19 @@ Result<InstallPaths> FindInstallPaths(bool with_gpu) {
   PRISM_RETURN_IF_ERROR(CheckBuilt(lib / "libprism_observer.so"));
   PRISM_RETURN_IF_ERROR(CheckBuilt(lib / "libprism_rendezvous.so"));
   return paths;
+}
+
+Status BecomeProgram(const std::string& name, const std::vector<std::string>& arguments) {
+  std::string program = (InstallRoot() / "bin" / name).string();
+  std::vector<std::string> words = arguments;
+  std::vector<char*> pointers = {program.data()};
+  for (std::string& word : words) {
+    pointers.push_back(word.data());
+  }
+  pointers.push_back(nullptr);
+  execv(program.c_str(), pointers.data());
+  return EnvironmentLacks(fmt::format("cannot start {}: {}; run ./run.sh, which builds it", program,
+                                      std::strerror(errno)));
 }
 
 std::string LibraryFolder() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "graph/base/status.h"
 
@@ -22,6 +23,10 @@ struct InstallPaths {
 
 // kEnvironment, saying what to build, when something is missing.
 Result<InstallPaths> FindInstallPaths(bool with_gpu);
+
+// Replaces this process by another of our programs, which then has its standard streams, signals
+// and exit code. Returns only if it could not be started: kEnvironment.
+Status BecomeProgram(const std::string& name, const std::vector<std::string>& arguments);
 
 // lib/ beside the bin/ of the running program.
 std::string LibraryFolder();

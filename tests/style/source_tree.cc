@@ -60,7 +60,8 @@ std::string LayerOf(const std::string& path) {
   if (slash == std::string::npos) {
     return "";
   }
-  for (const char* const lower : {"graph/base", "graph/job", "graph/program"}) {
+  for (const char* const lower :
+       {"graph/base", "graph/job", "graph/program", "experiments/published"}) {
     if (path.starts_with(std::string(lower) + "/")) {
       return lower;
     }

@@ -40,6 +40,8 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
      {"graph/base/divide.h", "graph/base/fnv.h", "graph/base/ids.h", "graph/base/mix.h",
       "graph/base/time.h", "graph/job/nccl_memory.h", "graph/program/op.h", "shim/"}},
     {"launch", {"graph/", "slicer/", "replayer/", "shim/channel/", "launch/"}},
+    {"experiments/published",
+     {"graph/", "slicer/", "replayer/", "launch/", "experiments/published/"}},
 };
 
 // The rooms of launch/, from the lowest up, and the rooms above which each is built; the few

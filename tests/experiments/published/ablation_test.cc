@@ -12,7 +12,7 @@
 #include "launch/inputs/csv_table.h"
 #include "tests/support/scratch_folder.h"
 
-#include "experiments/published/accuracy_bench.h"
+#include "experiments/published/benches.h"
 #include "experiments/published/effects.h"
 
 namespace prism::launch {
@@ -46,7 +46,7 @@ double FirstSeconds(const std::string& table, const std::string& effect) {
   if (!effect.empty()) {
     options.without = {effect};
   }
-  const Result<BenchAccuracyOutput> output = BenchAccuracy(options);
+  const Result<PublishedOutput> output = BenchAccuracy(options);
   EXPECT_TRUE(output.ok()) << output.status().message();
   return std::stod(CsvTable::Parse(output->rows, "rows")->Field(0, "predicted_s"));
 }
@@ -68,7 +68,7 @@ TEST(Ablation, what_is_taken_away_no_longer_takes_time) {
 TEST(Ablation, every_effect_has_a_line) {
   BenchAccuracyOptions options;
   options.tables = {SmallTable()};
-  const Result<BenchAccuracyOutput> output = BenchAblation(options);
+  const Result<PublishedOutput> output = BenchAblation(options);
   ASSERT_TRUE(output.ok()) << output.status().message();
   ASSERT_EQ(output->cases.size(), Effects().size());
   for (const Effect& effect : Effects()) {
@@ -92,7 +92,7 @@ TEST(Ablation, page_is_what_the_command_says) {
   BenchAccuracyOptions options;
   options.tables = {table};
   options.without = {"wave-quantisation", "nvlink"};
-  const Result<BenchAccuracyOutput> output = BenchAblation(options);
+  const Result<PublishedOutput> output = BenchAblation(options);
   ASSERT_TRUE(output.ok()) << output.status().message();
   const Result<std::string> committed =
       ReadFile(root + "/experiments/ablation/korthikanti_table5.csv");

@@ -11,7 +11,8 @@
 
 #include "tests/support/scratch_folder.h"
 
-#include "experiments/published/collectives.h"
+#include "experiments/published/benches.h"
+#include "experiments/published/collective_row.h"
 
 namespace prism::launch {
 namespace {
@@ -120,7 +121,7 @@ TEST(CollectiveRow, trays_of_a_rack_are_one_node) {
 
 TEST(BenchCollectives, sweep_prints_what_nccl_tests_prints) {
   CollectiveSweepOptions options;
-  const Result<CollectiveSweep> sweep = SweepCollective(options);
+  const Result<PublishedOutput> sweep = SweepCollective(options);
   ASSERT_TRUE(sweep.ok()) << sweep.status().message();
   EXPECT_EQ(sweep->cases.size(), 31U);  // 8 B to 8 GiB
   EXPECT_EQ(sweep->cases.back().name, "all_reduce of 8589934592 B on 8 ranks of h100-8x");
@@ -149,7 +150,7 @@ TEST(BenchCollectives, rows_have_a_field_for_each_column) {
   BenchCollectivesOptions options;
   options.table = path;
   options.leave_out = false;
-  const Result<BenchCollectivesOutput> output = BenchCollectives(options);
+  const Result<PublishedOutput> output = BenchCollectives(options);
   ASSERT_TRUE(output.ok()) << output.status().message();
   const Result<CsvTable> rows = CsvTable::Parse(output->rows, "rows");
   ASSERT_TRUE(rows.ok()) << rows.status().message();
@@ -169,7 +170,7 @@ TEST(BenchCollectives, published_curves_are_met) {
   BenchCollectivesOptions options;
   options.table = table;
   options.leave_out = false;
-  const Result<BenchCollectivesOutput> output = BenchCollectives(options);
+  const Result<PublishedOutput> output = BenchCollectives(options);
   ASSERT_TRUE(output.ok()) << output.status().message();
   const std::vector<BenchMetric>& all = output->cases.back().metrics;
   EXPECT_EQ(all[1].name, "mape");

@@ -8,7 +8,7 @@
 #include "graph/base/file.h"
 #include "launch/inputs/csv_table.h"
 
-#include "experiments/published/accuracy_bench.h"
+#include "experiments/published/benches.h"
 
 namespace prism::launch {
 namespace {
@@ -30,7 +30,7 @@ TEST_P(ErrorTable, is_what_the_command_writes) {
   }
   BenchAccuracyOptions options;
   options.tables = {table};
-  const Result<BenchAccuracyOutput> output = BenchAccuracy(options);
+  const Result<PublishedOutput> output = BenchAccuracy(options);
   ASSERT_TRUE(output.ok()) << output.status().message();
   const Result<std::string> committed =
       ReadFile(root + "/experiments/accuracy/" + name + "/errors.csv");

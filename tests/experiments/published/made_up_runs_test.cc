@@ -10,7 +10,7 @@
 #include "launch/inputs/presets.h"
 #include "launch/plan/peak_flops.h"
 
-#include "experiments/published/accuracy_bench.h"
+#include "experiments/published/benches.h"
 #include "experiments/published/row_plan.h"
 
 namespace prism::launch {
@@ -27,7 +27,7 @@ struct Prediction {
 std::map<std::string, Prediction> Predictions() {
   BenchAccuracyOptions options;
   options.tables = {kTable};
-  const Result<BenchAccuracyOutput> output = BenchAccuracy(options);
+  const Result<PublishedOutput> output = BenchAccuracy(options);
   EXPECT_TRUE(output.ok()) << output.status().message();
   const Result<CsvTable> rows = CsvTable::Parse(output->rows, "rows");
   EXPECT_TRUE(rows.ok()) << rows.status().message();

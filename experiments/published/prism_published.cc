@@ -1,0 +1,92 @@
+// prism-published: what `prism bench accuracy` and `prism bench collectives` start, with the same
+// command line.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/base/file.h"
+#include "graph/validate/limits.h"
+#include "launch/cli/verb_bench.h"
+#include "launch/process/output.h"
+
+#include "experiments/published/benches.h"
+
+namespace prism::launch {
+namespace {
+
+Result<PublishedOutput> RunAccuracy(const VerbArguments& arguments) {
+  BenchAccuracyOptions options;
+  options.tables.assign(arguments.operands().begin() + 1, arguments.operands().end());
+  if (options.tables.empty()) {
+    return InvalidArgument("no table given; name one: prism bench accuracy TABLE.csv");
+  }
+  options.parameter_sets = arguments.Text("parameter-sets");
+  options.without = arguments.Texts("without");
+  if (!arguments.Has("ablation")) {
+    return BenchAccuracy(options);
+  }
+  PRISM_RETURN_IF_ERROR(RefuseOptions(arguments, {"parameter-sets"}));
+  return BenchAblation(options);
+}
+
+Result<PublishedOutput> RunCollectives(const VerbArguments& arguments) {
+  if (arguments.operands().size() > 1) {
+    PRISM_RETURN_IF_ERROR(RefuseOptions(arguments, {"ranks", "cluster", "collective"}));
+    const bool fit = arguments.Has("fit");
+    return BenchCollectives({arguments.operands()[1], fit, !fit});
+  }
+  PRISM_RETURN_IF_ERROR(RefuseOptions(arguments, {"out", "fit"}));
+  CollectiveSweepOptions options;
+  int64_t ranks = options.ranks;
+  PRISM_RETURN_IF_ERROR(arguments.ReadInt("ranks", 2, graph::kMaxRanks, &ranks));
+  options.ranks = static_cast<int32_t>(ranks);
+  options.cluster = arguments.Text("cluster", options.cluster);
+  options.collective = arguments.Text("collective", options.collective);
+  return SweepCollective(options);
+}
+
+// Rows are printed above the text unless they go to a file.
+Result<std::string> RunPublished(const VerbArguments& arguments) {
+  PRISM_RETURN_IF_ERROR(CheckBench(arguments));
+  PRISM_RETURN_IF_ERROR(arguments.CheckOutput("out"));
+  const std::string& name = arguments.operands().front();
+  if (name != "accuracy" && name != "collectives") {
+    return InvalidArgument("prism-published has accuracy and collectives; run prism bench " + name);
+  }
+  PRISM_ASSIGN_OR_RETURN(const PublishedOutput output,
+                         name == "accuracy" ? RunAccuracy(arguments) : RunCollectives(arguments));
+  const std::string out = arguments.Text("out");
+  if (!out.empty() && !output.rows.empty()) {
+    PRISM_RETURN_IF_ERROR(WriteFileAtomically(out, output.rows));
+  }
+  if (arguments.format() == OutputFormat::kText) {
+    const bool rows = out.empty() && !output.rows.empty() && !arguments.Has("ablation");
+    return rows ? output.rows + "\n" + output.text : output.text;
+  }
+  std::string lines;
+  for (const BenchCase& line : output.cases) {
+    lines += CaseJson(line);
+  }
+  return lines;
+}
+
+int Run(const std::vector<std::string>& words) {
+  constexpr const char* kWho = "prism bench";
+  const VerbSpec spec = BenchVerb().spec;
+  const Result<VerbArguments> arguments = VerbArguments::Parse(spec, words);
+  if (!arguments.ok()) {
+    return Fail(kWho, arguments.status());
+  }
+  if (arguments->help()) {
+    return Say(kWho, VerbHelp(spec));
+  }
+  const Result<std::string> text = RunPublished(*arguments);
+  return text.ok() ? Say(kWho, *text) : Fail(kWho, text.status());
+}
+
+}  // namespace
+}  // namespace prism::launch
+
+int main(int argc, char** argv) {
+  return prism::launch::Run(std::vector<std::string>(argv + 1, argv + argc));
+}
