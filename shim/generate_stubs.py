@@ -40,23 +40,28 @@ SKIPPED_NAMES = re.compile(r"^_Z|^_init$|^_fini$")
 LATER_NAMES = {"libcublasLt.so.13": {"cublasLtGroupedMatrixLayoutInit_internal"}}
 
 
-# virtual_device/library_calls.cc: Action, by number, and HandleKind of libraries whose handles are not
+# virtual_device/library_call.h: LibraryAction, by number, and HandleKind of libraries whose handles are not
 # separate objects.
-ACTIONS = ("done", "create", "number", "destroy", "stream", "run", "workspace", "elements")
+ACTIONS = ("done", "create", "number", "destroy", "stream", "run", "workspace", "elements", "vector",
+           "scalar", "column", "product")
+ISSUING = ("run", "vector", "scalar", "column", "product")
 HANDLE_KINDS = {"libcufft.so.12": 1, "libcublas.so.13": 2, "libcudnn.so.9": 3}
+PRECISION = re.compile(r"^cublas([SDCZH])[a-z]")
 OWN_OBJECT = re.compile(r"Descriptor(Ex|_v9)?$")  # of a cuDNN call's first argument
 NO_ARGUMENT = 255
 
 
 def described_calls():
-    """(library, regular expression, bytes of library_calls.cc's LibraryCall as a number)."""
+    """(library, regular expression, bytes of library_call.h's LibraryCall as a number)."""
     table = pathlib.Path(__file__).parent / "virtual_device" / "library_calls.txt"
     for line in table.read_text().splitlines():
         if not line or line.startswith("#"):
             continue
         library, action, *arguments, pattern = line.split()
-        first, second = ([int(argument) for argument in arguments] + [NO_ARGUMENT] * 2)[:2]
-        yield library, re.compile(pattern), ACTIONS.index(action) | first << 8 | second << 16
+        numbers = [NO_ARGUMENT if argument == "-" else int(argument) for argument in arguments]
+        numbers += [NO_ARGUMENT] * (4 - len(numbers))
+        what = bytes([ACTIONS.index(action), 0, 0, *numbers, 0])
+        yield library, re.compile(pattern), int.from_bytes(what, "little")
 
 
 def described(library, name, calls):
@@ -64,7 +69,8 @@ def described(library, name, calls):
     for its_library, pattern, what in calls:
         if its_library == library and pattern.fullmatch(name):
             kind = 0 if OWN_OBJECT.search(name) else HANDLE_KINDS.get(library, 0)
-            return what | kind << 24
+            precision = PRECISION.search(name)
+            return what | kind << 8 | (ord(precision[1]) if precision else 0) << 16
     return None
 
 
@@ -88,7 +94,7 @@ def stub(name, code, what, index):
     start = f".weak {name}\n.type {name}, @function\n{name}:\n  endbr64\n"
     end = f".size {name}, . - {name}\n"
     if what is not None:
-        return (f"{start}  lea .Lname{index}(%rip), %r10\n  mov ${what}, %r11d\n"
+        return (f"{start}  lea .Lname{index}(%rip), %r10\n  movabs ${what}, %r11\n"
                 f"  jmp prism_shim_library_call\n{end}")
     if NULL_NAMES.search(name):
         code, target = 0, "prism_shim_refuse"
@@ -137,7 +143,8 @@ def write_surface(out, shim, libraries):
 def is_told(what):
     """Whether a real device's call is an op, or says where ops of its plan go."""
     action = None if what is None else ACTIONS[what & 255]
-    return action == "run" or (action == "stream" and what >> 24 == HANDLE_KINDS["libcufft.so.12"])
+    kind = None if what is None else what >> 8 & 255
+    return action in ISSUING or (action == "stream" and kind == HANDLE_KINDS["libcufft.so.12"])
 
 
 def own_functions(library, path):
@@ -156,14 +163,15 @@ def write_passes(out, libraries):
     for i, name in enumerate(names):
         code.append(f".weak {name}\n.type {name}, @function\n{name}:\n  endbr64\n")
         if is_told(whats[name]):
-            code.append(f"  lea .Lname{i}(%rip), %r10\n  mov ${whats[name]}, %r11d\n"
-                        "  jmp prism_device_library_call\n"
-                        f".size {name}, . - {name}\n.Lfind{i}:\n")
+            code.append(f"  lea .Lname{i}(%rip), %r10\n  movabs ${whats[name]}, %r11\n"
+                        f"  lea .Lreal{i}(%rip), %rax\n  jmp prism_device_library_call\n"
+                        f".size {name}, . - {name}\n")
             continue
         code.append(f"  jmp *.Lreal{i}(%rip)\n.size {name}, . - {name}\n"
                     f".Lfind{i}:\n  lea .Lname{i}(%rip), %r10\n  lea .Lreal{i}(%rip), %r11\n"
                     "  jmp prism_device_find\n")
-    slots = [f".Lreal{i}: .quad .Lfind{i}\n" for i in range(len(names))]
+    slots = [f".Lreal{i}: .quad {0 if is_told(whats[name]) else f'.Lfind{i}'}\n"
+             for i, name in enumerate(names)]
     texts = [f'.Lname{i}: .string "{name}"\n' for i, name in enumerate(names)]
     pathlib.Path(out).write_text(
         ".hidden prism_device_find\n.hidden prism_device_library_call\n.text\n" + "".join(code) + ".data\n.balign 8\n"

@@ -24,12 +24,7 @@ namespace prism::shim {
 template <typename Call, typename Function>
 Function* RealOf() {
   static std::atomic<void*> found{nullptr};
-  void* function = found.load(std::memory_order_acquire);
-  if (function == nullptr) {
-    function = FindReal(Call::kName);
-    found.store(function, std::memory_order_release);
-  }
-  return reinterpret_cast<Function*>(function);
+  return reinterpret_cast<Function*>(FindRealOnce(Call::kName, &found));
 }
 
 template <typename Call, typename Function>
@@ -158,7 +153,6 @@ struct Destroyed<Call, Result(Handle)> {
   PRISM_EXPORT_NAMED(name, (&prism::shim::Way<prism::shim::calls::Call_##name, __VA_ARGS__>::Make))
 
 #define PRISM_RECORD(name) PRISM_FORWARD_NAMED(name, Recorded, decltype(name))
-#define PRISM_RECORD_AS(name, Function) PRISM_FORWARD_NAMED(name, Recorded, Function)
 #define PRISM_CREATE(name) PRISM_FORWARD_NAMED(name, Created, decltype(name))
 #define PRISM_DESTROY(name) PRISM_FORWARD_NAMED(name, Destroyed, decltype(name))
 

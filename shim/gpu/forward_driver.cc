@@ -15,6 +15,8 @@
 #include "shim/virtual_device/runtime_state.h"
 
 PRISM_CREATE(cuModuleGetFunction);
+PRISM_RECORD(cuLaunchKernel);
+PRISM_RECORD(cuLaunchCooperativeKernel);
 PRISM_RECORD(cuMemcpyHtoD);
 PRISM_RECORD(cuMemcpyDtoH);
 PRISM_RECORD(cuMemcpyDtoD);
@@ -26,8 +28,6 @@ PRISM_RECORD(cuStreamSynchronize);
 PRISM_RECORD(cuCtxSynchronize);
 PRISM_RECORD(cuMemFree);
 
-PRISM_CALL(cuLaunchKernel);
-PRISM_CALL(cuLaunchCooperativeKernel);
 PRISM_CALL(cuLaunchKernelEx);
 PRISM_CALL(cuMemsetD32Async);
 PRISM_CALL(cuMemAlloc);
@@ -77,60 +77,6 @@ constexpr SeenCall kSeen[] = {{PRISM_EXPORTED_AS(cuModuleGetFunction), 2000},
 #undef PRISM_EXPORTED_AS
 #undef PRISM_TEXT_OF
 
-// Kernels of modules loaded by a call that is not intercepted are known to the driver by name.
-CUfunction TwinOfKernel(CUfunction real) {
-  if (void* const twin = FindTwin(real)) {
-    return static_cast<CUfunction>(twin);
-  }
-  const char* name = nullptr;
-  auto* const get_name = reinterpret_cast<decltype(&cuFuncGetName)>(LookForReal("cuFuncGetName"));
-  const WithinReal within;
-  if (get_name == nullptr || get_name(&name, real) != CUDA_SUCCESS || name == nullptr) {
-    Count("kernels_without_name");
-    name = "unknown kernel";
-  }
-  const void* const twin = DefineDriverKernel(name);
-  PairHandles(real, twin);
-  return static_cast<CUfunction>(const_cast<void*>(twin));
-}
-
-CUresult LaunchKernel(CUfunction function,
-                      unsigned int grid_x,
-                      unsigned int grid_y,
-                      unsigned int grid_z,
-                      unsigned int block_x,
-                      unsigned int block_y,
-                      unsigned int block_z,
-                      unsigned int shared_bytes,
-                      CUstream stream,
-                      void** arguments,
-                      void** extra) {
-  if (!WithinReal::Is()) {
-    prism_twin_cuLaunchKernel(TwinOfKernel(function), grid_x, grid_y, grid_z, block_x, block_y,
-                              block_z, shared_bytes, TwinOf(stream), arguments, extra);
-  }
-  return PRISM_REAL(cuLaunchKernel)(function, grid_x, grid_y, grid_z, block_x, block_y, block_z,
-                                    shared_bytes, stream, arguments, extra);
-}
-
-CUresult LaunchCooperativeKernel(CUfunction function,
-                                 unsigned int grid_x,
-                                 unsigned int grid_y,
-                                 unsigned int grid_z,
-                                 unsigned int block_x,
-                                 unsigned int block_y,
-                                 unsigned int block_z,
-                                 unsigned int shared_bytes,
-                                 CUstream stream,
-                                 void** arguments) {
-  if (!WithinReal::Is()) {
-    prism_twin_cuLaunchCooperativeKernel(TwinOfKernel(function), grid_x, grid_y, grid_z, block_x,
-                                         block_y, block_z, shared_bytes, TwinOf(stream), arguments);
-  }
-  return PRISM_REAL(cuLaunchCooperativeKernel)(function, grid_x, grid_y, grid_z, block_x, block_y,
-                                               block_z, shared_bytes, stream, arguments);
-}
-
 CUresult LaunchKernelEx(const CUlaunchConfig* config,
                         CUfunction function,
                         void** arguments,
@@ -138,7 +84,7 @@ CUresult LaunchKernelEx(const CUlaunchConfig* config,
   if (!WithinReal::Is()) {
     CUlaunchConfig twin = *config;
     twin.hStream = TwinOf(config->hStream);
-    prism_twin_cuLaunchKernelEx(&twin, TwinOfKernel(function), arguments, extra);
+    prism_twin_cuLaunchKernelEx(&twin, TwinOf(function), arguments, extra);
   }
   return PRISM_REAL(cuLaunchKernelEx)(config, function, arguments, extra);
 }
@@ -242,6 +188,23 @@ CUresult GetProcAddress(const char* name,
 
 }  // namespace
 
+// Kernels of modules loaded by a call that is not intercepted are known to the driver by name.
+CUfunction TwinOfKernel(CUfunction real) {
+  if (void* const twin = FindTwin(real)) {
+    return static_cast<CUfunction>(twin);
+  }
+  const char* name = nullptr;
+  auto* const get_name = reinterpret_cast<decltype(&cuFuncGetName)>(LookForReal("cuFuncGetName"));
+  const WithinReal within;
+  if (get_name == nullptr || get_name(&name, real) != CUDA_SUCCESS || name == nullptr) {
+    Count("kernels_without_name");
+    name = "unknown kernel";
+  }
+  const void* const twin = DefineDriverKernel(name);
+  PairHandles(real, twin);
+  return static_cast<CUfunction>(const_cast<void*>(twin));
+}
+
 void* SeenDriverCall(const char* name, int version, void* real) {
   static void* const self = [] {
     Dl_info info = {};
@@ -259,8 +222,6 @@ void* SeenDriverCall(const char* name, int version, void* real) {
 
 }  // namespace prism::shim
 
-PRISM_INTERCEPT(cuLaunchKernel, prism::shim::LaunchKernel);
-PRISM_INTERCEPT(cuLaunchCooperativeKernel, prism::shim::LaunchCooperativeKernel);
 PRISM_INTERCEPT(cuLaunchKernelEx, prism::shim::LaunchKernelEx);
 PRISM_INTERCEPT(cuMemsetD32Async, prism::shim::MemsetD32Async);
 PRISM_INTERCEPT(cuMemAlloc, prism::shim::MemAlloc);

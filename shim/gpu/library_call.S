@@ -1,6 +1,7 @@
 /* Where calls go that issue work as a whole (shim/virtual_device/library_calls.txt): told to the virtual
    device, then made on the real library with the caller's arguments, of which at most kWords lie on
-   the stack. r10: the call's name, r11d: what it does (shim/generate_stubs.py). */
+   the stack. r10: the call's name, r11: what it does, rax: where the real library's function is
+   kept once found (shim/generate_stubs.py). */
     .set kWords, 24
     .text
     .hidden prism_device_library_call
@@ -22,8 +23,10 @@ prism_device_library_call:
     mov %r8, (8*kWords + 32)(%rsp)
     mov %r9, (8*kWords + 40)(%rsp)
     mov %r10, %rdi
-    mov %r11d, %esi
+    mov %r11, %rsi
     lea (8*kWords)(%rsp), %rdx
+    lea 16(%rbp), %rcx
+    mov %rax, %r8
     call prism_device_enter_library_call
     mov %rax, %r11
     lea 16(%rbp), %rsi

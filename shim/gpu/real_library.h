@@ -6,10 +6,22 @@
 // the shim. The launcher says so in the summary.
 #pragma once
 
+#include <atomic>
+
 namespace prism::shim {
 
 // The function of that exported name. Ends the process with one line if no library has it.
 void* FindReal(const char* name);
+
+// The same, kept at `found` from the first time on.
+inline void* FindRealOnce(const char* name, std::atomic<void*>* found) {
+  void* function = found->load(std::memory_order_acquire);
+  if (function == nullptr) {
+    function = FindReal(name);
+    found->store(function, std::memory_order_release);
+  }
+  return function;
+}
 
 // The same with the type that the library's header gives the name; looked for once.
 #define PRISM_FIND_REAL(name)                                                                     \

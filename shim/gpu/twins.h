@@ -12,7 +12,6 @@
 
 #pragma GCC visibility push(default)
 #include <cublasLt.h>
-#include <cublas_v2.h>
 #include <cudnn.h>
 #pragma GCC visibility pop
 
@@ -26,12 +25,15 @@ void* FindTwin(const void* real);  // nullptr if it has none
 cudaStream_t TwinOfStream(cudaStream_t real);
 cudaEvent_t TwinOfEvent(cudaEvent_t real);
 
+// So do kernels of the driver's modules, by name.
+cudaFunction_t TwinOfKernel(cudaFunction_t real);
+
 template <typename Handle>
 inline constexpr bool kHasTwin =
     std::is_same_v<Handle, cudaStream_t> || std::is_same_v<Handle, cudaEvent_t> ||
     std::is_same_v<Handle, cudaGraph_t> || std::is_same_v<Handle, cudaGraphExec_t> ||
     std::is_same_v<Handle, cudaKernel_t> || std::is_same_v<Handle, cudaFunction_t> ||
-    std::is_same_v<Handle, cublasHandle_t> || std::is_same_v<Handle, cublasLtMatmulDesc_t> ||
+    std::is_same_v<Handle, cublasLtMatmulDesc_t> ||
     std::is_same_v<Handle, cublasLtMatrixLayout_t> || std::is_same_v<Handle, cudnnHandle_t> ||
     std::is_same_v<Handle, cudnnTensorDescriptor_t> ||
     std::is_same_v<Handle, cudnnFilterDescriptor_t> ||
@@ -45,6 +47,8 @@ Argument TwinOf(Argument argument) {
     return TwinOfStream(argument);
   } else if constexpr (std::is_same_v<Argument, cudaEvent_t>) {
     return TwinOfEvent(argument);
+  } else if constexpr (std::is_same_v<Argument, cudaFunction_t>) {
+    return TwinOfKernel(argument);
   } else if constexpr (kHasTwin<Argument>) {
     return static_cast<Argument>(FindTwin(argument));
   } else {

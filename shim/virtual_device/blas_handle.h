@@ -1,11 +1,7 @@
-// A cuBLAS handle and the records that its calls emit.
+// A cuBLAS handle.
 #pragma once
 
-#include <cstddef>
-
 #include <cublas_v2.h>
-
-#include "shim/virtual_device/blas_record.h"
 
 namespace prism::shim {
 
@@ -18,17 +14,5 @@ struct BlasHandle {
 };
 
 BlasHandle* FromHandle(cublasHandle_t handle);
-
-// One product on the handle's stream.
-cublasStatus_t Multiply(cublasHandle_t handle, const Product& product);
-
-// One vector call on the handle's stream.
-cublasStatus_t Run(cublasHandle_t handle, const char* name);
-
-// A vector call that reduces to a scalar. In host pointer mode the caller reads the result at once:
-// it is zero, like everything that a kernel would have computed, and that is counted.
-cublasStatus_t RunScalar(cublasHandle_t handle, const char* name, void* result, size_t bytes);
-
-size_t ScalarBytes(cudaDataType type);
 
 }  // namespace prism::shim

@@ -60,17 +60,6 @@ using prism::shim::FromOpaque;
 using prism::shim::Layout;
 
 extern "C" {
-
-cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
-  *handle = reinterpret_cast<cublasLtHandle_t>(new char());
-  return CUBLAS_STATUS_SUCCESS;
-}
-
-cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
-  delete reinterpret_cast<char*>(handle);
-  return CUBLAS_STATUS_SUCCESS;
-}
-
 size_t cublasLtGetVersion() {
   return CUBLAS_VERSION;
 }
@@ -161,35 +150,6 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description,
     default:
       return CUBLAS_STATUS_SUCCESS;
   }
-}
-
-cublasStatus_t cublasLtMatmulPreferenceInit_internal(cublasLtMatmulPreference_t preference,
-                                                     size_t size) {
-  if (preference == nullptr || size < sizeof(*preference)) {
-    return CUBLAS_STATUS_INVALID_VALUE;
-  }
-  *preference = {};
-  return CUBLAS_STATUS_SUCCESS;
-}
-
-cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* preference) {
-  *preference = new cublasLtMatmulPreferenceOpaque_t();
-  return CUBLAS_STATUS_SUCCESS;
-}
-
-cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
-  delete preference;
-  return CUBLAS_STATUS_SUCCESS;
-}
-
-// Preferences choose among algorithms; here there is one.
-cublasStatus_t cublasLtMatmulPreferenceSetAttribute(
-    cublasLtMatmulPreference_t preference,
-    cublasLtMatmulPreferenceAttributes_t /*attribute*/,
-    const void* value,
-    size_t /*bytes*/) {
-  return preference == nullptr || value == nullptr ? CUBLAS_STATUS_INVALID_VALUE
-                                                   : CUBLAS_STATUS_SUCCESS;
 }
 
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t /*handle*/,

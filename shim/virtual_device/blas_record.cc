@@ -2,10 +2,12 @@
 
 #include <string>
 
+#include "graph/base/data_type.h"
 #include "shim/session.h"
 #include "shim/virtual_device/capture.h"
 
 namespace prism::shim {
+namespace {
 
 DataType DataTypeOf(cudaDataType type) {
   switch (type) {
@@ -31,6 +33,23 @@ DataType DataTypeOf(cudaDataType type) {
   }
 }
 
+}  // namespace
+
+size_t ScalarBytes(cudaDataType type) {
+  switch (type) {
+    case CUDA_R_16F:
+    case CUDA_R_16BF:
+      return 2;
+    case CUDA_R_64F:
+    case CUDA_C_32F:
+      return 8;
+    case CUDA_C_64F:
+      return 16;
+    default:
+      return 4;
+  }
+}
+
 void EmitProduct(const Product& product, cudaStream_t stream) {
   if (product.m <= 0 || product.n <= 0 || product.batch <= 0) {
     return;
@@ -39,8 +58,8 @@ void EmitProduct(const Product& product, cudaStream_t stream) {
   record.kind = channel::RecordKind::kMatmul;
   channel::MatmulBody& body = record.matmul;
   const bool tf32 = product.tf32 && product.input == CUDA_R_32F;
-  body.name = DefineOnce(channel::Table::kKernelName,
-                         tf32 ? std::string(product.name) + " (tf32)" : product.name);
+  body.name =
+      DefineOnce(channel::Table::kKernelName, std::string(product.name) + (tf32 ? " (tf32)" : ""));
   body.m = product.m;
   body.n = product.n;
   body.k = product.k;
@@ -52,7 +71,7 @@ void EmitProduct(const Product& product, cudaStream_t stream) {
   IssueOp(stream, record);
 }
 
-void EmitLibraryCall(const char* name, cudaStream_t stream) {
+void EmitLibraryCall(std::string_view name, cudaStream_t stream) {
   channel::Record record = {};
   record.kind = channel::RecordKind::kKernel;
   record.kernel.name = DefineOnce(channel::Table::kKernelName, name);

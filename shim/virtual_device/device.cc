@@ -294,10 +294,6 @@ cudaError_t cudaDeviceGetLimit(size_t* value, cudaLimit limit) {
   return cudaSuccess;
 }
 
-cudaError_t cudaDeviceSetLimit(cudaLimit /*limit*/, size_t /*value*/) {
-  return cudaSuccess;
-}
-
 cudaError_t cudaDeviceCanAccessPeer(int* can_access, int device, int peer) {
   if (!IsDevice(device) || !IsDevice(peer)) {
     return Return(cudaErrorInvalidDevice);

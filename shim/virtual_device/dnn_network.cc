@@ -1,6 +1,6 @@
 #include "shim/virtual_device/dnn_network.h"
 
-#include "shim/virtual_device/blas_handle.h"
+#include "shim/virtual_device/blas_record.h"
 
 namespace prism::shim {
 namespace {

@@ -109,11 +109,6 @@ using prism::shim::ContextOf;
 using prism::shim::IsDevice;
 
 extern "C" {
-
-CUresult cuInit(unsigned int /*flags*/) {
-  return CUDA_SUCCESS;
-}
-
 CUresult cuDriverGetVersion(int* version) {
   return static_cast<CUresult>(cudaDriverGetVersion(version));
 }
@@ -207,14 +202,6 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
   }
   prism::shim::EnsureContext();
   *context = ContextOf(device);
-  return CUDA_SUCCESS;
-}
-
-CUresult cuDevicePrimaryCtxRelease(CUdevice /*device*/) {
-  return CUDA_SUCCESS;
-}
-
-CUresult cuDevicePrimaryCtxSetFlags(CUdevice /*device*/, unsigned int /*flags*/) {
   return CUDA_SUCCESS;
 }
 

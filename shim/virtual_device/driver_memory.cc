@@ -137,13 +137,6 @@ CUresult cuMemUnmap(CUdeviceptr address, size_t bytes) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuMemSetAccess(CUdeviceptr /*address*/,
-                        size_t /*bytes*/,
-                        const CUmemAccessDesc* /*access*/,
-                        size_t /*count*/) {
-  return CUDA_SUCCESS;
-}
-
 CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* address) {
   Mappings& mappings = prism::shim::Get();
   const std::lock_guard<std::mutex> lock(mappings.mutex);

@@ -36,10 +36,6 @@ CUresult cuModuleLoadDataEx(CUmodule* module,
   return cuModuleLoad(module, nullptr);
 }
 
-CUresult cuModuleUnload(CUmodule /*module*/) {
-  return CUDA_SUCCESS;
-}
-
 CUresult cuModuleGetFunction(CUfunction* function, CUmodule /*module*/, const char* name) {
   *function = static_cast<CUfunction>(const_cast<void*>(prism::shim::DefineDriverKernel(name)));
   return CUDA_SUCCESS;
@@ -107,16 +103,6 @@ CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfuncti
   }
 }
 
-CUresult cuFuncSetAttribute(CUfunction /*function*/,
-                            CUfunction_attribute /*attribute*/,
-                            int /*v*/) {
-  return CUDA_SUCCESS;
-}
-
-CUresult cuFuncSetCacheConfig(CUfunction /*function*/, CUfunc_cache /*config*/) {
-  return CUDA_SUCCESS;
-}
-
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks,
                                                      CUfunction /*function*/,
                                                      int block_threads,
@@ -139,10 +125,6 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap* map,
                                 CUtensorMapL2promotion /*promotion*/,
                                 CUtensorMapFloatOOBfill /*fill*/) {
   *map = {};
-  return CUDA_SUCCESS;
-}
-
-CUresult cuTensorMapReplaceAddress(CUtensorMap* /*map*/, void* /*address*/) {
   return CUDA_SUCCESS;
 }
 

@@ -173,10 +173,6 @@ cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec,
   return cudaSuccess;
 }
 
-cudaError_t cudaGraphUpload(cudaGraphExec_t /*exec*/, cudaStream_t /*stream*/) {
-  return cudaSuccess;
-}
-
 // A launch into a stream under capture would be a child graph.
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
   if (prism::shim::IsCaptured(stream)) {

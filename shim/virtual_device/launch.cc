@@ -254,10 +254,6 @@ cudaError_t cudaFuncSetAttribute(const void* /*function*/, cudaFuncAttribute att
   return too_much ? Return(cudaErrorInvalidValue) : cudaSuccess;
 }
 
-cudaError_t cudaFuncSetCacheConfig(const void* /*function*/, cudaFuncCache /*config*/) {
-  return cudaSuccess;
-}
-
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks,
                                                                    const void* /*function*/,
                                                                    int block_threads,

@@ -1,6 +1,6 @@
 /* Where the functions that library_calls.txt describes go: collects a call's arguments, of which
    each, number or address, has eight bytes, and hands them to library_calls.cc.
-   r10: the call's name, r11d: what it does (generate_stubs.py). */
+   r10: the call's name, r11: what it does (generate_stubs.py). */
     .text
     .hidden prism_shim_library_call
     .hidden prism_shim_do_library_call
@@ -17,7 +17,7 @@ prism_shim_library_call:
     mov %r8, 32(%rsp)
     mov %r9, 40(%rsp)
     mov %r10, %rdi
-    mov %r11d, %esi
+    mov %r11, %rsi
     mov %rsp, %rdx
     lea 16(%rbp), %rcx
     call prism_shim_do_library_call

@@ -283,12 +283,6 @@ cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t handle, cudaMemPoolAttr attrib
   return cudaSuccess;
 }
 
-cudaError_t cudaMemPoolSetAccess(cudaMemPool_t /*pool*/,
-                                 const cudaMemAccessDesc* /*access*/,
-                                 size_t /*count*/) {
-  return cudaSuccess;
-}
-
 cudaError_t cudaMemPoolTrimTo(cudaMemPool_t handle, size_t bytes) {
   const std::lock_guard<std::mutex> lock(Get().mutex);
   prism::shim::Release(FromHandle(handle), bytes);

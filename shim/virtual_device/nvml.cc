@@ -76,21 +76,33 @@ using prism::shim::WriteText;
 
 extern "C" {
 
-nvmlReturn_t nvmlInit_v2() {
-  return NVML_SUCCESS;
-}
-
-nvmlReturn_t nvmlInit() {
-  return NVML_SUCCESS;
-}
-
-nvmlReturn_t nvmlInitWithFlags(unsigned int /*flags*/) {
-  return NVML_SUCCESS;
-}
-
-nvmlReturn_t nvmlShutdown() {
-  return NVML_SUCCESS;
-}
+// What has nothing to do, and what refuses by name: whatever the arguments are.
+#define PRISM_DONE(name) \
+  nvmlReturn_t name() {  \
+    return NVML_SUCCESS; \
+  }
+#define PRISM_REFUSED(name) \
+  nvmlReturn_t name() {     \
+    return Refused(#name);  \
+  }
+PRISM_DONE(nvmlInit_v2)
+PRISM_DONE(nvmlInit)
+PRISM_DONE(nvmlInitWithFlags)
+PRISM_DONE(nvmlShutdown)
+PRISM_DONE(nvmlDeviceSetCpuAffinity)
+PRISM_DONE(nvmlDeviceClearCpuAffinity)
+PRISM_REFUSED(nvmlDeviceGetNvLinkRemoteDeviceType)
+PRISM_REFUSED(nvmlDeviceGetNvLinkRemotePciInfo_v2)
+PRISM_REFUSED(nvmlDeviceGetTemperature)
+PRISM_REFUSED(nvmlDeviceGetTemperatureV)
+PRISM_REFUSED(nvmlDeviceGetPowerUsage)
+PRISM_REFUSED(nvmlDeviceGetEnforcedPowerLimit)
+PRISM_REFUSED(nvmlDeviceGetTotalEnergyConsumption)
+PRISM_REFUSED(nvmlDeviceGetClockInfo)
+PRISM_REFUSED(nvmlDeviceGetMaxClockInfo)
+PRISM_REFUSED(nvmlDeviceGetNvLinkState)
+#undef PRISM_DONE
+#undef PRISM_REFUSED
 
 const char* nvmlErrorString(nvmlReturn_t code) {
   return code == NVML_SUCCESS ? "Success" : "not supported by the virtual device";
@@ -252,18 +264,6 @@ nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t /*device*/, unsigned int* 
   return NVML_SUCCESS;
 }
 
-nvmlReturn_t nvmlDeviceGetNvLinkRemoteDeviceType(nvmlDevice_t /*device*/,
-                                                 unsigned int /*link*/,
-                                                 int* /*type*/) {
-  return Refused("nvmlDeviceGetNvLinkRemoteDeviceType");
-}
-
-nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t /*device*/,
-                                                 unsigned int /*link*/,
-                                                 void* /*info*/) {
-  return Refused("nvmlDeviceGetNvLinkRemotePciInfo_v2");
-}
-
 nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t /*device*/, nvmlUtilization_t* rates) {
   prism::shim::Count("gpu_load_assumed");
   *rates = {100, 100};
@@ -288,55 +288,5 @@ nvmlReturn_t nvmlDeviceGetCpuAffinityWithinScope(nvmlDevice_t device,
                                                  unsigned long* set,
                                                  int /*scope*/) {
   return nvmlDeviceGetCpuAffinity(device, words, set);
-}
-
-nvmlReturn_t nvmlDeviceSetCpuAffinity(nvmlDevice_t /*device*/) {
-  return NVML_SUCCESS;
-}
-
-nvmlReturn_t nvmlDeviceClearCpuAffinity(nvmlDevice_t /*device*/) {
-  return NVML_SUCCESS;
-}
-
-nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t /*device*/,
-                                      int /*sensor*/,
-                                      unsigned int* /*celsius*/) {
-  return Refused("nvmlDeviceGetTemperature");
-}
-
-nvmlReturn_t nvmlDeviceGetTemperatureV(nvmlDevice_t /*device*/, void* /*temperature*/) {
-  return Refused("nvmlDeviceGetTemperatureV");
-}
-
-nvmlReturn_t nvmlDeviceGetPowerUsage(nvmlDevice_t /*device*/, unsigned int* /*milliwatts*/) {
-  return Refused("nvmlDeviceGetPowerUsage");
-}
-
-nvmlReturn_t nvmlDeviceGetEnforcedPowerLimit(nvmlDevice_t /*device*/,
-                                             unsigned int* /*milliwatts*/) {
-  return Refused("nvmlDeviceGetEnforcedPowerLimit");
-}
-
-nvmlReturn_t nvmlDeviceGetTotalEnergyConsumption(nvmlDevice_t /*device*/,
-                                                 unsigned long long* /*millijoules*/) {
-  return Refused("nvmlDeviceGetTotalEnergyConsumption");
-}
-
-nvmlReturn_t nvmlDeviceGetClockInfo(nvmlDevice_t /*device*/,
-                                    int /*clock*/,
-                                    unsigned int* /*megahertz*/) {
-  return Refused("nvmlDeviceGetClockInfo");
-}
-
-nvmlReturn_t nvmlDeviceGetMaxClockInfo(nvmlDevice_t /*device*/,
-                                       int /*clock*/,
-                                       unsigned int* /*megahertz*/) {
-  return Refused("nvmlDeviceGetMaxClockInfo");
-}
-
-nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t /*device*/,
-                                      unsigned int /*link*/,
-                                      int* /*is_active*/) {
-  return Refused("nvmlDeviceGetNvLinkState");
 }
 }

@@ -173,24 +173,8 @@ cudaError_t cudaInitDevice(int device, unsigned int /*device_flags*/, unsigned i
              : cudaSuccess;
 }
 
-cudaError_t cudaSetDeviceFlags(unsigned int /*flags*/) {
-  return cudaSuccess;
-}
-
 cudaError_t cudaGetDeviceFlags(unsigned int* flags) {
   *flags = cudaDeviceScheduleAuto;
-  return cudaSuccess;
-}
-
-cudaError_t cudaDeviceReset() {
-  return cudaSuccess;
-}
-
-cudaError_t cudaProfilerStart() {
-  return cudaSuccess;
-}
-
-cudaError_t cudaProfilerStop() {
   return cudaSuccess;
 }
 
