@@ -156,9 +156,6 @@ clockid_t ClockOfDeadline(const timespec* deadline) {
                                                                          : CLOCK_REALTIME;
 }
 
-using RwlockTimed = int(pthread_rwlock_t*, const timespec*);
-using RwlockClock = int(pthread_rwlock_t*, clockid_t, const timespec*);
-
 // Whether a futex call carries an absolute deadline; FUTEX_WAIT's is relative.
 bool WaitsUntil(long operation) {
   return (operation & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET;
@@ -175,17 +172,7 @@ RealFunction<int(pthread_cond_t*, pthread_mutex_t*, const timespec*)> real_cond_
     "pthread_cond_timedwait");
 RealFunction<int(pthread_cond_t*, pthread_mutex_t*, clockid_t, const timespec*)>
     real_cond_clockwait("pthread_cond_clockwait");
-RealFunction<int(sem_t*, const timespec*)> real_sem_timedwait("sem_timedwait");
-RealFunction<int(sem_t*, clockid_t, const timespec*)> real_sem_clockwait("sem_clockwait");
-RealFunction<int(pthread_mutex_t*, const timespec*)> real_mutex_timedlock(
-    "pthread_mutex_timedlock");
-RealFunction<int(pthread_mutex_t*, clockid_t, const timespec*)> real_mutex_clocklock(
-    "pthread_mutex_clocklock");
 RealFunction<long(long, ...)> real_syscall("syscall");
-RealFunction<RwlockTimed> real_timedrdlock("pthread_rwlock_timedrdlock");
-RealFunction<RwlockTimed> real_timedwrlock("pthread_rwlock_timedwrlock");
-RealFunction<RwlockClock> real_clockrdlock("pthread_rwlock_clockrdlock");
-RealFunction<RwlockClock> real_clockwrlock("pthread_rwlock_clockwrlock");
 
 }  // namespace
 
@@ -314,62 +301,31 @@ PRISM_INTERPOSED int pthread_cond_clockwait(pthread_cond_t* condition,
   });
 }
 
-PRISM_INTERPOSED int sem_timedwait(sem_t* semaphore, const timespec* deadline) {
-  return WaitUntilWithErrno(CLOCK_REALTIME, deadline, [&](const timespec* real) {
-    return prism::shim::real_sem_timedwait.get()(semaphore, real);
-  });
-}
-
-PRISM_INTERPOSED int sem_clockwait(sem_t* semaphore, clockid_t clock, const timespec* deadline) {
-  return WaitUntilWithErrno(clock, deadline, [&](const timespec* real) {
-    return prism::shim::real_sem_clockwait.get()(semaphore, clock, real);
-  });
-}
-
-PRISM_INTERPOSED int pthread_mutex_timedlock(pthread_mutex_t* mutex,
-                                             const timespec* deadline) noexcept {
-  return WaitUntil(CLOCK_REALTIME, deadline, [&](const timespec* real) {
-    return prism::shim::real_mutex_timedlock.get()(mutex, real);
-  });
-}
-
-PRISM_INTERPOSED int pthread_mutex_clocklock(pthread_mutex_t* mutex,
-                                             clockid_t clock,
-                                             const timespec* deadline) noexcept {
-  return WaitUntil(clock, deadline, [&](const timespec* real) {
-    return prism::shim::real_mutex_clocklock.get()(mutex, clock, real);
-  });
-}
-
-PRISM_INTERPOSED int pthread_rwlock_timedrdlock(pthread_rwlock_t* lock,
-                                                const timespec* deadline) noexcept {
-  return WaitUntil(CLOCK_REALTIME, deadline, [&](const timespec* real) {
-    return prism::shim::real_timedrdlock.get()(lock, real);
-  });
-}
-
-PRISM_INTERPOSED int pthread_rwlock_timedwrlock(pthread_rwlock_t* lock,
-                                                const timespec* deadline) noexcept {
-  return WaitUntil(CLOCK_REALTIME, deadline, [&](const timespec* real) {
-    return prism::shim::real_timedwrlock.get()(lock, real);
-  });
-}
-
-PRISM_INTERPOSED int pthread_rwlock_clockrdlock(pthread_rwlock_t* lock,
-                                                clockid_t clock,
-                                                const timespec* deadline) noexcept {
-  return WaitUntil(clock, deadline, [&](const timespec* real) {
-    return prism::shim::real_clockrdlock.get()(lock, clock, real);
-  });
-}
-
-PRISM_INTERPOSED int pthread_rwlock_clockwrlock(pthread_rwlock_t* lock,
-                                                clockid_t clock,
-                                                const timespec* deadline) noexcept {
-  return WaitUntil(clock, deadline, [&](const timespec* real) {
-    return prism::shim::real_clockwrlock.get()(lock, clock, real);
-  });
-}
+// A wait for `Object` until a deadline of the real-time clock, and one until that of any clock.
+#define PRISM_TIMED(name, Object, wait, ...)                                                   \
+  PRISM_INTERPOSED int name(Object* object, const timespec* deadline) __VA_ARGS__ {            \
+    static constinit prism::shim::RealFunction<int(Object*, const timespec*)> function(#name); \
+    return wait(CLOCK_REALTIME, deadline,                                                      \
+                [&](const timespec* real) { return function.get()(object, real); });           \
+  }
+#define PRISM_CLOCKED(name, Object, wait, ...)                                                     \
+  PRISM_INTERPOSED int name(Object* object, clockid_t clock, const timespec* deadline)             \
+      __VA_ARGS__ {                                                                                \
+    static constinit prism::shim::RealFunction<int(Object*, clockid_t, const timespec*)> function( \
+        #name);                                                                                    \
+    return wait(clock, deadline,                                                                   \
+                [&](const timespec* real) { return function.get()(object, clock, real); });        \
+  }
+PRISM_TIMED(sem_timedwait, sem_t, WaitUntilWithErrno)
+PRISM_CLOCKED(sem_clockwait, sem_t, WaitUntilWithErrno)
+PRISM_TIMED(pthread_mutex_timedlock, pthread_mutex_t, WaitUntil, noexcept)
+PRISM_CLOCKED(pthread_mutex_clocklock, pthread_mutex_t, WaitUntil, noexcept)
+PRISM_TIMED(pthread_rwlock_timedrdlock, pthread_rwlock_t, WaitUntil, noexcept)
+PRISM_TIMED(pthread_rwlock_timedwrlock, pthread_rwlock_t, WaitUntil, noexcept)
+PRISM_CLOCKED(pthread_rwlock_clockrdlock, pthread_rwlock_t, WaitUntil, noexcept)
+PRISM_CLOCKED(pthread_rwlock_clockwrlock, pthread_rwlock_t, WaitUntil, noexcept)
+#undef PRISM_TIMED
+#undef PRISM_CLOCKED
 
 // libstdc++'s futures and timed atomics wait on futexes directly, through libc's syscall(). Every
 // system call has at most six arguments; reading more than were passed gives values that nobody

@@ -15,25 +15,11 @@ namespace prism::shim {
 using graph::CollectiveKind;
 
 const char* HoldKernelName(CollectiveKind kind) {
-  switch (kind) {
-    case CollectiveKind::kAllReduce:
-      return "prism_hold_allreduce";
-    case CollectiveKind::kAllGather:
-      return "prism_hold_allgather";
-    case CollectiveKind::kReduceScatter:
-      return "prism_hold_reducescatter";
-    case CollectiveKind::kBroadcast:
-      return "prism_hold_broadcast";
-    case CollectiveKind::kReduce:
-      return "prism_hold_reduce";
-    case CollectiveKind::kAllToAll:
-      return "prism_hold_alltoall";
-    case CollectiveKind::kGather:
-      return "prism_hold_gather";
-    case CollectiveKind::kScatter:
-      return "prism_hold_scatter";
-  }
-  return kHoldTransferName;
+  constexpr const char* kNames[] = {"prism_hold_allreduce",     "prism_hold_allgather",
+                                    "prism_hold_reducescatter", "prism_hold_broadcast",
+                                    "prism_hold_reduce",        "prism_hold_alltoall",
+                                    "prism_hold_gather",        "prism_hold_scatter"};
+  return kNames[static_cast<size_t>(kind)];
 }
 
 uint32_t HoldBlocks(int64_t bytes, int32_t channels) {

@@ -102,63 +102,36 @@ using prism::shim::ExchangeOperation;
 
 extern "C" {
 
-ncclResult_t ncclAllReduce(const void* sendbuff,
-                           void* recvbuff,
-                           size_t count,
-                           ncclDataType_t datatype,
-                           ncclRedOp_t op,
-                           ncclComm_t comm,
-                           cudaStream_t stream) {
-  return CheckAndSubmit({.name = "AllReduce",
-                         .op = {.operation = ExchangeOperation::kAllReduce,
-                                .send = sendbuff,
-                                .recv = recvbuff,
-                                .count = count,
-                                .reduction = op,
-                                .stream = stream},
-                         .comm = comm,
-                         .type = datatype});
-}
+// The calls with two buffers: operation, which buffers are needed, further parameters and the
+// fields of the op that they are for.
+#define PRISM_FURTHER(...) __VA_ARGS__
+#define PRISM_COLLECTIVE(call, kind, needed, further, ...)                            \
+  ncclResult_t nccl##call(const void* send, void* recv, size_t count,                 \
+                          ncclDataType_t type PRISM_FURTHER further, ncclComm_t comm, \
+                          cudaStream_t stream) {                                      \
+    return CheckAndSubmit({.name = #call,                                             \
+                           .op = {.operation = ExchangeOperation::kind,               \
+                                  .send = send,                                       \
+                                  .recv = recv,                                       \
+                                  .count = count,                                     \
+                                  __VA_OPT__(__VA_ARGS__, ).stream = stream},         \
+                           .comm = comm,                                              \
+                           .type = type,                                              \
+                           .buffers = Buffers::needed});                              \
+  }                                                                                   \
+  PRISM_PNCCL(call)
 
-ncclResult_t ncclReduce(const void* sendbuff,
-                        void* recvbuff,
-                        size_t count,
-                        ncclDataType_t datatype,
-                        ncclRedOp_t op,
-                        int root,
-                        ncclComm_t comm,
-                        cudaStream_t stream) {
-  return CheckAndSubmit({.name = "Reduce",
-                         .op = {.operation = ExchangeOperation::kReduce,
-                                .send = sendbuff,
-                                .recv = recvbuff,
-                                .count = count,
-                                .reduction = op,
-                                .root = root,
-                                .stream = stream},
-                         .comm = comm,
-                         .type = datatype,
-                         .buffers = Buffers::kSend});
-}
-
-ncclResult_t ncclBroadcast(const void* sendbuff,
-                           void* recvbuff,
-                           size_t count,
-                           ncclDataType_t datatype,
-                           int root,
-                           ncclComm_t comm,
-                           cudaStream_t stream) {
-  return CheckAndSubmit({.name = "Broadcast",
-                         .op = {.operation = ExchangeOperation::kBroadcast,
-                                .send = sendbuff,
-                                .recv = recvbuff,
-                                .count = count,
-                                .root = root,
-                                .stream = stream},
-                         .comm = comm,
-                         .type = datatype,
-                         .buffers = Buffers::kRecv});
-}
+PRISM_COLLECTIVE(AllReduce, kAllReduce, kBoth, (, ncclRedOp_t op), .reduction = op);
+PRISM_COLLECTIVE(
+    Reduce, kReduce, kSend, (, ncclRedOp_t op, int root), .reduction = op, .root = root);
+PRISM_COLLECTIVE(Broadcast, kBroadcast, kRecv, (, int root), .root = root);
+PRISM_COLLECTIVE(AllGather, kAllGather, kBoth, ());
+PRISM_COLLECTIVE(ReduceScatter, kReduceScatter, kBoth, (, ncclRedOp_t op), .reduction = op);
+PRISM_COLLECTIVE(AlltoAll, kAllToAll, kBoth, ());
+PRISM_COLLECTIVE(Gather, kGather, kSend, (, int root), .root = root);
+PRISM_COLLECTIVE(Scatter, kScatter, kRecv, (, int root), .root = root);
+#undef PRISM_COLLECTIVE
+#undef PRISM_FURTHER
 
 ncclResult_t ncclBcast(void* buff,
                        size_t count,
@@ -167,94 +140,6 @@ ncclResult_t ncclBcast(void* buff,
                        ncclComm_t comm,
                        cudaStream_t stream) {
   return ncclBroadcast(buff, buff, count, datatype, root, comm, stream);
-}
-
-ncclResult_t ncclAllGather(const void* sendbuff,
-                           void* recvbuff,
-                           size_t sendcount,
-                           ncclDataType_t datatype,
-                           ncclComm_t comm,
-                           cudaStream_t stream) {
-  return CheckAndSubmit({.name = "AllGather",
-                         .op = {.operation = ExchangeOperation::kAllGather,
-                                .send = sendbuff,
-                                .recv = recvbuff,
-                                .count = sendcount,
-                                .stream = stream},
-                         .comm = comm,
-                         .type = datatype});
-}
-
-ncclResult_t ncclReduceScatter(const void* sendbuff,
-                               void* recvbuff,
-                               size_t recvcount,
-                               ncclDataType_t datatype,
-                               ncclRedOp_t op,
-                               ncclComm_t comm,
-                               cudaStream_t stream) {
-  return CheckAndSubmit({.name = "ReduceScatter",
-                         .op = {.operation = ExchangeOperation::kReduceScatter,
-                                .send = sendbuff,
-                                .recv = recvbuff,
-                                .count = recvcount,
-                                .reduction = op,
-                                .stream = stream},
-                         .comm = comm,
-                         .type = datatype});
-}
-
-ncclResult_t ncclAlltoAll(const void* sendbuff,
-                          void* recvbuff,
-                          size_t count,
-                          ncclDataType_t datatype,
-                          ncclComm_t comm,
-                          cudaStream_t stream) {
-  return CheckAndSubmit({.name = "AlltoAll",
-                         .op = {.operation = ExchangeOperation::kAllToAll,
-                                .send = sendbuff,
-                                .recv = recvbuff,
-                                .count = count,
-                                .stream = stream},
-                         .comm = comm,
-                         .type = datatype});
-}
-
-ncclResult_t ncclGather(const void* sendbuff,
-                        void* recvbuff,
-                        size_t count,
-                        ncclDataType_t datatype,
-                        int root,
-                        ncclComm_t comm,
-                        cudaStream_t stream) {
-  return CheckAndSubmit({.name = "Gather",
-                         .op = {.operation = ExchangeOperation::kGather,
-                                .send = sendbuff,
-                                .recv = recvbuff,
-                                .count = count,
-                                .root = root,
-                                .stream = stream},
-                         .comm = comm,
-                         .type = datatype,
-                         .buffers = Buffers::kSend});
-}
-
-ncclResult_t ncclScatter(const void* sendbuff,
-                         void* recvbuff,
-                         size_t count,
-                         ncclDataType_t datatype,
-                         int root,
-                         ncclComm_t comm,
-                         cudaStream_t stream) {
-  return CheckAndSubmit({.name = "Scatter",
-                         .op = {.operation = ExchangeOperation::kScatter,
-                                .send = sendbuff,
-                                .recv = recvbuff,
-                                .count = count,
-                                .root = root,
-                                .stream = stream},
-                         .comm = comm,
-                         .type = datatype,
-                         .buffers = Buffers::kRecv});
 }
 
 ncclResult_t ncclSend(const void* sendbuff,
@@ -291,15 +176,7 @@ ncclResult_t ncclRecv(void* recvbuff,
                          .buffers = Buffers::kOnlyRecv});
 }
 
-PRISM_PNCCL(AllReduce);
-PRISM_PNCCL(Reduce);
-PRISM_PNCCL(Broadcast);
 PRISM_PNCCL(Bcast);
-PRISM_PNCCL(AllGather);
-PRISM_PNCCL(ReduceScatter);
-PRISM_PNCCL(AlltoAll);
-PRISM_PNCCL(Gather);
-PRISM_PNCCL(Scatter);
 PRISM_PNCCL(Send);
 PRISM_PNCCL(Recv);
 

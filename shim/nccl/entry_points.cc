@@ -205,32 +205,21 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
   return ncclSuccess;
 }
 
-ncclResult_t ncclCommCount(const ncclComm_t comm, int* count) {
-  const Communicator* communicator = FindCommunicator(comm);
-  if (communicator == nullptr || count == nullptr) {
-    return prism::shim::Invalid("ncclCommCount : invalid communicator");
-  }
-  *count = communicator->size;
-  return ncclSuccess;
-}
-
-ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int* device) {
-  const Communicator* communicator = FindCommunicator(comm);
-  if (communicator == nullptr || device == nullptr) {
-    return prism::shim::Invalid("ncclCommCuDevice : invalid communicator");
-  }
-  *device = communicator->device;
-  return ncclSuccess;
-}
-
-ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank) {
-  const Communicator* communicator = FindCommunicator(comm);
-  if (communicator == nullptr || rank == nullptr) {
-    return prism::shim::Invalid("ncclCommUserRank : invalid communicator");
-  }
-  *rank = communicator->rank;
-  return ncclSuccess;
-}
+// A fact about a communicator.
+#define PRISM_COMM_GETTER(call, field)                                     \
+  ncclResult_t nccl##call(const ncclComm_t comm, int* value) {             \
+    const Communicator* communicator = FindCommunicator(comm);             \
+    if (communicator == nullptr || value == nullptr) {                     \
+      return prism::shim::Invalid("nccl" #call " : invalid communicator"); \
+    }                                                                      \
+    *value = communicator->field;                                          \
+    return ncclSuccess;                                                    \
+  }                                                                        \
+  PRISM_PNCCL(call);
+PRISM_COMM_GETTER(CommCount, size)
+PRISM_COMM_GETTER(CommCuDevice, device)
+PRISM_COMM_GETTER(CommUserRank, rank)
+#undef PRISM_COMM_GETTER
 
 ncclResult_t ncclGroupStart() {
   return prism::shim::StartGroup();
@@ -344,9 +333,6 @@ PRISM_PNCCL(CommDestroy);
 PRISM_PNCCL(CommAbort);
 PRISM_PNCCL(CommRevoke);
 PRISM_PNCCL(CommGetAsyncError);
-PRISM_PNCCL(CommCount);
-PRISM_PNCCL(CommCuDevice);
-PRISM_PNCCL(CommUserRank);
 PRISM_PNCCL(GroupStart);
 PRISM_PNCCL(GroupEnd);
 PRISM_PNCCL(MemAlloc);

@@ -264,24 +264,11 @@ ErrorText& GetErrorText() {
 }  // namespace
 
 CollectiveKind CollectiveKindOf(ExchangeOperation operation) {
-  switch (operation) {
-    case ExchangeOperation::kAllGather:
-      return CollectiveKind::kAllGather;
-    case ExchangeOperation::kReduceScatter:
-      return CollectiveKind::kReduceScatter;
-    case ExchangeOperation::kBroadcast:
-      return CollectiveKind::kBroadcast;
-    case ExchangeOperation::kReduce:
-      return CollectiveKind::kReduce;
-    case ExchangeOperation::kAllToAll:
-      return CollectiveKind::kAllToAll;
-    case ExchangeOperation::kGather:
-      return CollectiveKind::kGather;
-    case ExchangeOperation::kScatter:
-      return CollectiveKind::kScatter;
-    default:
-      return CollectiveKind::kAllReduce;
-  }
+  using enum graph::CollectiveKind;
+  constexpr CollectiveKind kKinds[] = {kAllReduce, kAllReduce, kReduce, kAllGather, kReduceScatter,
+                                       kBroadcast, kAllToAll,  kGather, kScatter};
+  static_assert(kKinds[static_cast<size_t>(ExchangeOperation::kScatter)] == kScatter);
+  return kKinds[static_cast<size_t>(operation)];
 }
 
 const char* LastError() {

@@ -141,26 +141,22 @@ cudnnStatus_t cudnnGetProperty(libraryPropertyType type, int* value) {
 }
 
 const char* cudnnGetErrorString(cudnnStatus_t status) {
+#define PRISM_NAMED(value) \
+  case value:              \
+    return #value;
   switch (status) {
-    case CUDNN_STATUS_SUCCESS:
-      return "CUDNN_STATUS_SUCCESS";
-    case CUDNN_STATUS_NOT_INITIALIZED:
-      return "CUDNN_STATUS_NOT_INITIALIZED";
-    case CUDNN_STATUS_BAD_PARAM:
-      return "CUDNN_STATUS_BAD_PARAM";
-    case CUDNN_STATUS_BAD_PARAM_NULL_POINTER:
-      return "CUDNN_STATUS_BAD_PARAM_NULL_POINTER";
-    case CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED:
-      return "CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED";
-    case CUDNN_STATUS_NOT_SUPPORTED:
-      return "CUDNN_STATUS_NOT_SUPPORTED";
-    case CUDNN_STATUS_INTERNAL_ERROR:
-      return "CUDNN_STATUS_INTERNAL_ERROR";
-    case CUDNN_STATUS_EXECUTION_FAILED:
-      return "CUDNN_STATUS_EXECUTION_FAILED";
+    PRISM_NAMED(CUDNN_STATUS_SUCCESS)
+    PRISM_NAMED(CUDNN_STATUS_NOT_INITIALIZED)
+    PRISM_NAMED(CUDNN_STATUS_BAD_PARAM)
+    PRISM_NAMED(CUDNN_STATUS_BAD_PARAM_NULL_POINTER)
+    PRISM_NAMED(CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED)
+    PRISM_NAMED(CUDNN_STATUS_NOT_SUPPORTED)
+    PRISM_NAMED(CUDNN_STATUS_INTERNAL_ERROR)
+    PRISM_NAMED(CUDNN_STATUS_EXECUTION_FAILED)
     default:
       return "CUDNN_UNKNOWN_STATUS";
   }
+#undef PRISM_NAMED
 }
 
 void cudnnGetLastErrorString(char* message, size_t size) {

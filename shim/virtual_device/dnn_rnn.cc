@@ -59,9 +59,8 @@ using prism::shim::StreamOf;
 
 extern "C" {
 
-cudnnStatus_t cudnnCreateRNNDataDescriptor(cudnnRNNDataDescriptor_t* descriptor) {
-  return prism::shim::MakeDescriptor<prism::shim::Sequences>(descriptor);
-}
+PRISM_DNN_DESCRIPTOR(RNN, prism::shim::Network)
+PRISM_DNN_DESCRIPTOR(RNNData, prism::shim::Sequences)
 
 cudnnStatus_t cudnnSetRNNDataDescriptor(cudnnRNNDataDescriptor_t descriptor,
                                         cudnnDataType_t /*type*/,
@@ -76,15 +75,6 @@ cudnnStatus_t cudnnSetRNNDataDescriptor(cudnnRNNDataDescriptor_t descriptor,
   }
   *SequencesOf(descriptor) = {std::vector<int>(lengths, std::next(lengths, batch))};
   return CUDNN_STATUS_SUCCESS;
-}
-
-cudnnStatus_t cudnnDestroyRNNDataDescriptor(cudnnRNNDataDescriptor_t descriptor) {
-  delete SequencesOf(descriptor);
-  return CUDNN_STATUS_SUCCESS;
-}
-
-cudnnStatus_t cudnnCreateRNNDescriptor(cudnnRNNDescriptor_t* descriptor) {
-  return prism::shim::MakeDescriptor<prism::shim::Network>(descriptor);
 }
 
 cudnnStatus_t cudnnSetRNNDescriptor_v8(cudnnRNNDescriptor_t descriptor,
@@ -113,11 +103,6 @@ cudnnStatus_t cudnnSetRNNDescriptor_v8(cudnnRNNDescriptor_t descriptor,
                             .hidden = hidden,
                             .output = output,
                             .layers = layers};
-  return CUDNN_STATUS_SUCCESS;
-}
-
-cudnnStatus_t cudnnDestroyRNNDescriptor(cudnnRNNDescriptor_t descriptor) {
-  delete NetworkOf(descriptor);
   return CUDNN_STATUS_SUCCESS;
 }
 

@@ -32,9 +32,8 @@ using prism::shim::TensorLayout;
 
 extern "C" {
 
-cudnnStatus_t cudnnCreateTensorDescriptor(cudnnTensorDescriptor_t* descriptor) {
-  return prism::shim::MakeDescriptor<TensorLayout>(descriptor);
-}
+PRISM_DNN_DESCRIPTOR(Tensor, TensorLayout)
+PRISM_DNN_DESCRIPTOR(Filter, TensorLayout)
 
 cudnnStatus_t cudnnSetTensorNdDescriptor(cudnnTensorDescriptor_t descriptor,
                                          cudnnDataType_t type,
@@ -62,15 +61,6 @@ cudnnStatus_t cudnnGetTensorNdDescriptor(const cudnnTensorDescriptor_t descripto
   return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnDestroyTensorDescriptor(cudnnTensorDescriptor_t descriptor) {
-  delete LayoutOf(descriptor);
-  return CUDNN_STATUS_SUCCESS;
-}
-
-cudnnStatus_t cudnnCreateFilterDescriptor(cudnnFilterDescriptor_t* descriptor) {
-  return prism::shim::MakeDescriptor<TensorLayout>(descriptor);
-}
-
 cudnnStatus_t cudnnSetFilterNdDescriptor(cudnnFilterDescriptor_t descriptor,
                                          cudnnDataType_t type,
                                          cudnnTensorFormat_t format,
@@ -94,11 +84,6 @@ cudnnStatus_t cudnnGetFilterNdDescriptor(const cudnnFilterDescriptor_t descripto
   *format = layout.format;
   *count = layout.count;
   std::copy_n(layout.dims, std::min(most, layout.count), dims);
-  return CUDNN_STATUS_SUCCESS;
-}
-
-cudnnStatus_t cudnnDestroyFilterDescriptor(cudnnFilterDescriptor_t descriptor) {
-  delete LayoutOf(descriptor);
   return CUDNN_STATUS_SUCCESS;
 }
 

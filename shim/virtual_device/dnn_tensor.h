@@ -16,17 +16,21 @@ struct TensorLayout {
   int strides[CUDNN_DIM_MAX] = {};
 };
 
-// Answers cudnnCreate...Descriptor: an Object behind the library's handle.
-template <typename Object, typename Handle>
-cudnnStatus_t MakeDescriptor(Handle* handle) {
-  if (handle == nullptr) {
-    return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
-  }
-  *handle = reinterpret_cast<Handle>(new Object());
-  return CUDNN_STATUS_SUCCESS;
-}
-
 TensorLayout* LayoutOf(cudnnTensorDescriptor_t descriptor);
 TensorLayout* LayoutOf(cudnnFilterDescriptor_t descriptor);
 
 }  // namespace prism::shim
+
+// cudnnCreate...Descriptor and cudnnDestroy...Descriptor: an Object behind the library's handle.
+#define PRISM_DNN_DESCRIPTOR(name, Object)                                             \
+  cudnnStatus_t cudnnCreate##name##Descriptor(cudnn##name##Descriptor_t* descriptor) { \
+    if (descriptor == nullptr) {                                                       \
+      return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;                                      \
+    }                                                                                  \
+    *descriptor = reinterpret_cast<cudnn##name##Descriptor_t>(new Object());           \
+    return CUDNN_STATUS_SUCCESS;                                                       \
+  }                                                                                    \
+  cudnnStatus_t cudnnDestroy##name##Descriptor(cudnn##name##Descriptor_t descriptor) { \
+    delete reinterpret_cast<Object*>(descriptor);                                      \
+    return CUDNN_STATUS_SUCCESS;                                                       \
+  }
