@@ -1,23 +1,12 @@
 #include "slicer/record/recorder.h"
 
 #include <algorithm>
-#include <map>
-#include <optional>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 
 #include "graph/base/units.h"
-#include "slicer/record/early_counter.h"
 #include "slicer/record/fragment_parts.h"
-#include "slicer/record/host_meter.h"
-#include "slicer/record/iteration_sequence.h"
-#include "slicer/record/memory_tracker.h"
-#include "slicer/record/op_stream.h"
-#include "slicer/record/recorded_iteration.h"
-#include "slicer/record/steady_search.h"
 
 namespace prism::slicer {
 
@@ -36,87 +25,40 @@ bool IsComputedInBackward(const Record& record) {
 
 }  // namespace
 
-class Recorder::Impl {
- public:
-  explicit Impl(const RecorderOptions& options)
-      : options_(options),
-        stream_(options.rank, 0, options.steps_per_iteration),
-        early_(options.rank),
-        search_(options.chosen) {}
+Recorder::Recorder(const RecorderOptions& options)
+    : options_(options),
+      stream_(options.rank, 0, options.steps_per_iteration),
+      early_(options.rank),
+      search_(options.chosen) {
+}
 
-  Status Consume(const Record& record, std::span<const std::byte> payload);
-  Result<graph::Fragment> Finish();
+bool Recorder::complete() const {
+  return steady_iteration().has_value() ? iterations() >= options_.least_iterations
+                                        : stream_.iteration() >= kMaxIterations;
+}
 
-  [[nodiscard]] bool complete() const {
-    return found().has_value() ? iterations() >= options_.least_iterations
-                               : stream_.iteration() >= kMaxIterations;
+std::optional<int32_t> Recorder::period() const {
+  if (!steady_iteration().has_value() || search_.varies()) {
+    return FindPeriod(last_);
   }
-  [[nodiscard]] const std::optional<int32_t>& found() const { return search_.found(); }
-  [[nodiscard]] std::optional<int32_t> period() const {
-    if (!found().has_value() || search_.varies()) {
-      return FindPeriod(last_);
-    }
-    return LooksForPeriod() ? sequence_.Period() : std::nullopt;
-  }
-  [[nodiscard]] bool has_steady_iterations() const {
-    return found().has_value() && options_.steady_iterations.has_value() &&
-           iterations() >= *found() + *options_.steady_iterations;
-  }
-  [[nodiscard]] bool has_looked_for_period() const {
-    return has_steady_iterations() &&
-           (!LooksForPeriod() || !sequence_.MayShowPeriod() || ops_looked_at_ >= kMaxOpsLookedAt);
-  }
-  [[nodiscard]] bool has_looked_less() const {
-    return LooksForPeriod() && sequence_.MayShowPeriod() && ops_looked_at_ >= kMaxOpsLookedAt;
-  }
-  [[nodiscard]] int32_t iterations() const {
-    return stream_.iteration() + (stream_.inside_iteration() ? 0 : 1);
-  }
+  return LooksForPeriod() ? sequence_.Period() : std::nullopt;
+}
 
-  [[nodiscard]] HeldMemory Held(size_t largest) const {
-    return memory_.Held(stream_.definitions(), largest);
-  }
+bool Recorder::has_steady_iterations() const {
+  return steady_iteration().has_value() && options_.steady_iterations.has_value() &&
+         iterations() >= *steady_iteration() + *options_.steady_iterations;
+}
 
- private:
-  Status ConsumeCounter(const channel::CounterBody& body);
-  Status ConsumeOutOfMemory(const Record& record);
-  void CountEarly(const Record& record);
-  void KeepOp(const PlacedOp& placed);
-  void ForgetWaitsToMeasure();
-  void EndIteration();
-  void KeepLast(const Iteration& ended);
-  // Whether steps begin iterations, each of which is one step as far as is known.
-  [[nodiscard]] bool LooksForPeriod() const {
-    return !stream_.marked_by_program() && options_.steps_per_iteration == 1;
-  }
-  // Whether this iteration is among those that all ranks record, whose memory outside of the
-  // allocator counts.
-  [[nodiscard]] bool CountsOutside() const {
-    return options_.least_iterations == 0 || iterations() < options_.least_iterations;
-  }
-  Status FindSteady();
-  [[nodiscard]] std::string WhyAllDiffer() const;
-  [[nodiscard]] std::string WhyNone() const;
-  using Details = std::map<std::string, int64_t>;  // how often each was counted
-  [[nodiscard]] graph::Warning MakeWarning(const std::string& code, const Details& details) const;
-  [[nodiscard]] std::vector<graph::Warning> Warnings(const OddIterations& odd) const;
+bool Recorder::has_looked_for_period() const {
+  return has_steady_iterations() &&
+         (!LooksForPeriod() || !sequence_.MayShowPeriod() || ops_looked_at_ >= kMaxOpsLookedAt);
+}
 
-  RecorderOptions options_;
-  OpStream stream_;
-  MemoryTracker memory_;
-  HostMeter host_;
-  EarlyCounter early_;
-  SteadySearch search_;
-  Iteration current_;
-  std::vector<Iteration> last_;  // those compared without success, without waits
-  IterationSequence sequence_;
-  int64_t ops_looked_at_ = 0;
-  bool used_device_ = false;
-  std::map<std::string, Details> counters_;  // by code
-  std::string out_of_memory_;                // the last refused allocation, "" if none
-};
+bool Recorder::has_looked_less() const {
+  return LooksForPeriod() && sequence_.MayShowPeriod() && ops_looked_at_ >= kMaxOpsLookedAt;
+}
 
-Status Recorder::Impl::Consume(const Record& record, std::span<const std::byte> payload) {
+Status Recorder::Consume(const Record& record, std::span<const std::byte> payload) {
   const bool is_only_looked_at = has_steady_iterations();
   const int32_t before = stream_.iteration();
   const bool marks_are_put_in = !stream_.marked_by_program();
@@ -149,7 +91,7 @@ Status Recorder::Impl::Consume(const Record& record, std::span<const std::byte> 
   if (is_only_looked_at) {
     return OkStatus();
   }
-  if (!found().has_value()) {
+  if (!steady_iteration().has_value()) {
     CountEarly(record);
   }
   if (stream_.iteration() >= options_.warmup_iterations) {
@@ -170,7 +112,7 @@ Status Recorder::Impl::Consume(const Record& record, std::span<const std::byte> 
   }
 }
 
-Status Recorder::Impl::ConsumeCounter(const channel::CounterBody& body) {
+Status Recorder::ConsumeCounter(const channel::CounterBody& body) {
   PRISM_ASSIGN_OR_RETURN(const std::string name,
                          stream_.definitions().Name(channel::Table::kCounterName, body.name));
   const size_t colon = std::min(name.find(':'), name.size());
@@ -178,7 +120,7 @@ Status Recorder::Impl::ConsumeCounter(const channel::CounterBody& body) {
   return OkStatus();
 }
 
-Status Recorder::Impl::ConsumeOutOfMemory(const Record& record) {
+Status Recorder::ConsumeOutOfMemory(const Record& record) {
   PRISM_ASSIGN_OR_RETURN(const FrameworkContext context,
                          stream_.definitions().Context(record.context));
   out_of_memory_ =
@@ -188,7 +130,7 @@ Status Recorder::Impl::ConsumeOutOfMemory(const Record& record) {
   return OkStatus();
 }
 
-void Recorder::Impl::CountEarly(const Record& record) {
+void Recorder::CountEarly(const Record& record) {
   if (record.kind == RecordKind::kCollective) {
     early_.AddCollective(record.collective, stream_.communicator(record.collective.comm),
                          stream_.iteration());
@@ -199,7 +141,7 @@ void Recorder::Impl::CountEarly(const Record& record) {
   }
 }
 
-void Recorder::Impl::KeepOp(const PlacedOp& placed) {
+void Recorder::KeepOp(const PlacedOp& placed) {
   if (placed.place.iteration < options_.warmup_iterations) {
     return;
   }
@@ -214,7 +156,7 @@ void Recorder::Impl::KeepOp(const PlacedOp& placed) {
 
 // The host waited for events to read the time between them, as DistributedDataParallel does in its
 // first ten steps and every hundredth: what it does next does not depend on them.
-void Recorder::Impl::ForgetWaitsToMeasure() {
+void Recorder::ForgetWaitsToMeasure() {
   size_t behind = current_.ops.size();
   while (behind > 0 && current_.ops[behind - 1].kind == OpKind::kEventSync) {
     --behind;
@@ -223,14 +165,14 @@ void Recorder::Impl::ForgetWaitsToMeasure() {
 }
 
 // The current iteration is complete: does it equal the previous one?
-void Recorder::Impl::EndIteration() {
+void Recorder::EndIteration() {
   const int32_t number = stream_.iteration() - 1;
-  if (current_.ops.empty() || (!found().has_value() && number >= kMaxIterations)) {
+  if (current_.ops.empty() || (!steady_iteration().has_value() && number >= kMaxIterations)) {
     return;
   }
-  if (!found().has_value()) {
+  if (!steady_iteration().has_value()) {
     search_.Add(number, current_);
-    if (found().has_value()) {
+    if (steady_iteration().has_value()) {
       last_.clear();
       stream_.SettleRule();
     }
@@ -238,10 +180,10 @@ void Recorder::Impl::EndIteration() {
   const Iteration ended = std::exchange(current_, Iteration());
   ops_looked_at_ += static_cast<int64_t>(ended.ops.size());
   // Irregular ones are reported by the rank that is examined for longer.
-  if (!found().has_value() || options_.least_iterations == 0) {
+  if (!steady_iteration().has_value() || options_.least_iterations == 0) {
     sequence_.Add(number, ended);
   }
-  if (found().has_value()) {
+  if (steady_iteration().has_value()) {
     return;
   }
   if (stream_.marked_by_program()) {
@@ -251,7 +193,7 @@ void Recorder::Impl::EndIteration() {
   }
 }
 
-void Recorder::Impl::KeepLast(const Iteration& ended) {
+void Recorder::KeepLast(const Iteration& ended) {
   if (last_.size() == 2 * size_t{kMaxStepsInTurn}) {
     last_.erase(last_.begin());
   }
@@ -259,7 +201,7 @@ void Recorder::Impl::KeepLast(const Iteration& ended) {
 }
 
 // Why no two consecutive iterations do the same, and what the user can do about it.
-std::string Recorder::Impl::WhyAllDiffer() const {
+std::string Recorder::WhyAllDiffer() const {
   std::string message = search_.difference() + "; no two iterations in a row are the same";
   if (search_.only_order_differs()) {
     return message +
@@ -279,7 +221,7 @@ std::string Recorder::Impl::WhyAllDiffer() const {
   return message;
 }
 
-std::string Recorder::Impl::WhyNone() const {
+std::string Recorder::WhyNone() const {
   if (!search_.difference().empty()) {
     return WhyAllDiffer();
   }
@@ -310,8 +252,8 @@ std::string Recorder::Impl::WhyNone() const {
 
 // The program has exited or was given up: what was recorded must suffice. Its very last iteration
 // is followed by the end of the program, not by the transition to another iteration.
-Status Recorder::Impl::FindSteady() {
-  if (!found().has_value() && !complete()) {
+Status Recorder::FindSteady() {
+  if (!steady_iteration().has_value() && !complete()) {
     current_.tables = stream_.tables();
     if (current_.closed != 0) {
       search_.AddUnfinished(stream_.iteration(), current_);
@@ -322,7 +264,7 @@ Status Recorder::Impl::FindSteady() {
 }
 
 // One warning for all of one code, with the most frequent detail.
-graph::Warning Recorder::Impl::MakeWarning(const std::string& code, const Details& details) const {
+graph::Warning Recorder::MakeWarning(const std::string& code, const Details& details) const {
   graph::Warning warning = {.code = code, .count = 0, .example = ""};
   int64_t most = 0;
   for (const auto& [detail, count] : details) {
@@ -336,7 +278,7 @@ graph::Warning Recorder::Impl::MakeWarning(const std::string& code, const Detail
   return warning;
 }
 
-std::vector<graph::Warning> Recorder::Impl::Warnings(const OddIterations& odd) const {
+std::vector<graph::Warning> Recorder::Warnings(const OddIterations& odd) const {
   std::vector<graph::Warning> warnings = memory_.Warnings();
   for (const auto& [code, details] : counters_) {
     warnings.push_back(MakeWarning(code, details));
@@ -364,14 +306,14 @@ std::vector<graph::Warning> Recorder::Impl::Warnings(const OddIterations& odd) c
         {.code = "iterations_vary",
          .count = iterations(),
          .example = fmt::format("rank {}: iteration {} stands for all; {}", options_.rank.value(),
-                                *found(), search_.difference())});
+                                *steady_iteration(), search_.difference())});
   }
   std::sort(warnings.begin(), warnings.end(),
             [](const auto& a, const auto& b) { return a.code < b.code; });
   return warnings;
 }
 
-Result<graph::Fragment> Recorder::Impl::Finish() {
+Result<graph::Fragment> Recorder::Finish() {
   PRISM_RETURN_IF_ERROR(FindSteady());
   const Iteration& kept = search_.iteration();
   graph::Fragment fragment;
@@ -381,65 +323,18 @@ Result<graph::Fragment> Recorder::Impl::Finish() {
   fragment.strings = kept.tables.strings;
   fragment.signatures = kept.tables.signatures;
   fragment.peer_slots = kept.tables.peer_slots;
-  fragment.memory = memory_.Profile(stream_.definitions(), *found());
-  OddIterations odd = sequence_.OddOnes(*found(), options_.rank);
+  fragment.memory = memory_.Profile(stream_.definitions(), *steady_iteration());
+  OddIterations odd = sequence_.OddOnes(*steady_iteration(), options_.rank);
   fragment.warnings = Warnings(odd);
   fragment.host_times = host_.times();
-  fragment.warmup_iterations = *found();
+  fragment.warmup_iterations = *steady_iteration();
   fragment.iterations = iterations();
   fragment.varies = search_.varies();
   fragment.odd_iterations = std::move(odd.numbers);
   fragment.iteration_begin = stream_.iteration_begin();
   fragment.steps_per_iteration = options_.steps_per_iteration;
-  early_.MoveInto(*found() + 1, &fragment);
+  early_.MoveInto(*steady_iteration() + 1, &fragment);
   return fragment;
-}
-
-Recorder::Recorder(const RecorderOptions& options) : impl_(std::make_unique<Impl>(options)) {
-}
-
-Recorder::~Recorder() = default;
-Recorder::Recorder(Recorder&&) noexcept = default;
-Recorder& Recorder::operator=(Recorder&&) noexcept = default;
-
-Status Recorder::Consume(const Record& record, std::span<const std::byte> payload) {
-  return impl_->Consume(record, payload);
-}
-
-bool Recorder::complete() const {
-  return impl_->complete();
-}
-
-HeldMemory Recorder::Held(size_t largest) const {
-  return impl_->Held(largest);
-}
-
-std::optional<int32_t> Recorder::steady_iteration() const {
-  return impl_->found();
-}
-
-std::optional<int32_t> Recorder::period() const {
-  return impl_->period();
-}
-
-bool Recorder::has_steady_iterations() const {
-  return impl_->has_steady_iterations();
-}
-
-bool Recorder::has_looked_for_period() const {
-  return impl_->has_looked_for_period();
-}
-
-bool Recorder::has_looked_less() const {
-  return impl_->has_looked_less();
-}
-
-int32_t Recorder::iterations() const {
-  return impl_->iterations();
-}
-
-Result<graph::Fragment> Recorder::Finish() {
-  return impl_->Finish();
 }
 
 }  // namespace prism::slicer

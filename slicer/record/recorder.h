@@ -8,15 +8,22 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <map>
 #include <optional>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "graph/base/ids.h"
 #include "graph/base/status.h"
 #include "graph/fragment.h"
 #include "shim/channel/messages.h"
+#include "slicer/record/early_counter.h"
+#include "slicer/record/host_meter.h"
+#include "slicer/record/iteration_sequence.h"
 #include "slicer/record/memory_tracker.h"
+#include "slicer/record/op_stream.h"
+#include "slicer/record/recorded_iteration.h"
 #include "slicer/record/steady_search.h"
 
 namespace prism::slicer {
@@ -42,9 +49,6 @@ struct RecorderOptions {
 class Recorder {
  public:
   explicit Recorder(const RecorderOptions& options);
-  ~Recorder();
-  Recorder(Recorder&&) noexcept;
-  Recorder& operator=(Recorder&&) noexcept;
 
   // One record with its payload (empty for most kinds). Fails on a stream that violates the
   // protocol.
@@ -55,10 +59,12 @@ class Recorder {
   [[nodiscard]] bool complete() const;
 
   // What the rank's blocks hold now, with the largest of them: for reports when the device is full.
-  [[nodiscard]] HeldMemory Held(size_t largest) const;
+  [[nodiscard]] HeldMemory Held(size_t largest) const {
+    return memory_.Held(stream_.definitions(), largest);
+  }
 
   // The first iteration that equals the next one, once found.
-  [[nodiscard]] std::optional<int32_t> steady_iteration() const;
+  [[nodiscard]] const std::optional<int32_t>& steady_iteration() const { return search_.found(); }
 
   // The number of optimizer steps that an iteration should contain, if several: if no iteration
   // equals the next one, but each equals the one that many later (at most kMaxStepsInTurn), or if
@@ -76,7 +82,9 @@ class Recorder {
   [[nodiscard]] bool has_looked_less() const;
 
   // Iterations that have ended so far, warm-up included.
-  [[nodiscard]] int32_t iterations() const;
+  [[nodiscard]] int32_t iterations() const {
+    return stream_.iteration() + (stream_.inside_iteration() ? 0 : 1);
+  }
 
   // Call after the process has exited, or once complete. Fails if there were too few iterations, if
   // they communicate differently (naming the first op that differs), or if a communicator's members
@@ -84,8 +92,42 @@ class Recorder {
   Result<graph::Fragment> Finish();
 
  private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  Status ConsumeCounter(const channel::CounterBody& body);
+  Status ConsumeOutOfMemory(const channel::Record& record);
+  void CountEarly(const channel::Record& record);
+  void KeepOp(const PlacedOp& placed);
+  void ForgetWaitsToMeasure();
+  void EndIteration();
+  void KeepLast(const Iteration& ended);
+  // Whether steps begin iterations, each of which is one step as far as is known.
+  [[nodiscard]] bool LooksForPeriod() const {
+    return !stream_.marked_by_program() && options_.steps_per_iteration == 1;
+  }
+  // Whether this iteration is among those that all ranks record, whose memory outside of the
+  // allocator counts.
+  [[nodiscard]] bool CountsOutside() const {
+    return options_.least_iterations == 0 || iterations() < options_.least_iterations;
+  }
+  Status FindSteady();
+  [[nodiscard]] std::string WhyAllDiffer() const;
+  [[nodiscard]] std::string WhyNone() const;
+  using Details = std::map<std::string, int64_t>;  // how often each was counted
+  [[nodiscard]] graph::Warning MakeWarning(const std::string& code, const Details& details) const;
+  [[nodiscard]] std::vector<graph::Warning> Warnings(const OddIterations& odd) const;
+
+  RecorderOptions options_;
+  OpStream stream_;
+  MemoryTracker memory_;
+  HostMeter host_;
+  EarlyCounter early_;
+  SteadySearch search_;
+  Iteration current_;
+  std::vector<Iteration> last_;  // those compared without success, without waits
+  IterationSequence sequence_;
+  int64_t ops_looked_at_ = 0;
+  bool used_device_ = false;
+  std::map<std::string, Details> counters_;  // by code
+  std::string out_of_memory_;                // the last refused allocation, "" if none
 };
 
 }  // namespace prism::slicer
