@@ -16,21 +16,8 @@ std::string Name(std::span<const std::string> strings, uint32_t id) {
 }
 
 const char* ReduceName(ReduceOp reduce) {
-  switch (reduce) {
-    case ReduceOp::kNone:
-      return "";
-    case ReduceOp::kSum:
-      return " (sum)";
-    case ReduceOp::kProd:
-      return " (prod)";
-    case ReduceOp::kMax:
-      return " (max)";
-    case ReduceOp::kMin:
-      return " (min)";
-    case ReduceOp::kAvg:
-      return " (avg)";
-  }
-  return "";
+  constexpr const char* kNames[] = {"", " (sum)", " (prod)", " (max)", " (min)", " (avg)"};
+  return kNames[static_cast<size_t>(reduce)];
 }
 
 std::string DescribeCollective(const OpRow& op, const OpNames& names) {
@@ -171,17 +158,8 @@ const char* OpKindName(OpKind kind) {
 }
 
 const char* RankSourceName(RankSource source) {
-  switch (source) {
-    case RankSource::kRole:
-      return "role";
-    case RankSource::kRecorded:
-      return "recorded";
-    case RankSource::kSandbox:
-      return "sandbox";
-    case RankSource::kLike:
-      return "like";
-  }
-  return "";
+  constexpr const char* kNames[] = {"role", "recorded", "sandbox", "like"};
+  return kNames[static_cast<size_t>(source)];
 }
 
 std::string DescribeOp(const OpRow& op, const OpNames& names) {

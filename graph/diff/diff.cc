@@ -241,25 +241,9 @@ void CompareRanks(const Graph& left, const Graph& right, std::vector<Difference>
 }  // namespace
 
 const char* DifferenceKindName(DifferenceKind kind) {
-  switch (kind) {
-    case DifferenceKind::kJob:
-      return "job";
-    case DifferenceKind::kCluster:
-      return "cluster";
-    case DifferenceKind::kRole:
-      return "role";
-    case DifferenceKind::kProgram:
-      return "program";
-    case DifferenceKind::kCommunicator:
-      return "communicator";
-    case DifferenceKind::kSignature:
-      return "signature";
-    case DifferenceKind::kMemory:
-      return "memory";
-    case DifferenceKind::kRankTable:
-      return "ranks";
-  }
-  return "?";
+  constexpr const char* kNames[] = {"job",          "cluster",   "role",   "program",
+                                    "communicator", "signature", "memory", "ranks"};
+  return kNames[static_cast<size_t>(kind)];
 }
 
 std::vector<Difference> DiffGraphs(const Graph& left, const Graph& right) {

@@ -7,13 +7,11 @@
 #include "graph/base/rng.h"
 #include "graph/validate/valid_graph.h"
 #include "launch/bench/bench.h"
-#include "launch/inputs/presets.h"
 #include "launch/process/stop_watch.h"
 #include "replayer/network/flow_queue.h"
 #include "replayer/network/routing.h"
 #include "replayer/network/topology.h"
 #include "replayer/replay.h"
-#include "slicer/workloads/workloads.h"
 
 namespace prism::launch {
 namespace {
@@ -102,10 +100,8 @@ Result<BenchCase> BenchJob(const BenchReplayOptions& options, const std::string&
   graph::Graph graph;
   std::string name = path;
   if (path.empty()) {
-    const BenchWorkload& workload = options.workload;
-    PRISM_ASSIGN_OR_RETURN(graph, slicer::MakeWorkload(workload.name, workload.ranks));
-    PRISM_ASSIGN_OR_RETURN(graph.cluster, LoadCluster("h100-8x"));
-    name = fmt::format("{} {} ranks", workload.name, workload.ranks);
+    PRISM_ASSIGN_OR_RETURN(graph, MakeBenchGraph(options.workload));
+    name = fmt::format("{} {} ranks", options.workload.name, options.workload.ranks);
   } else {
     PRISM_ASSIGN_OR_RETURN(graph::LoadedGraph loaded, graph::LoadValidGraph(path));
     graph = std::move(loaded.graph);

@@ -23,28 +23,6 @@ using graph::CollectiveKind;
 // ASTRA-sim reads tags and ranks as int32.
 constexpr int64_t kNsPerMicro = 1000;
 
-ChakraCollective CollectiveOf(CollectiveKind kind) {
-  switch (kind) {
-    case CollectiveKind::kAllReduce:
-      return ChakraCollective::kAllReduce;
-    case CollectiveKind::kAllGather:
-      return ChakraCollective::kAllGather;
-    case CollectiveKind::kReduceScatter:
-      return ChakraCollective::kReduceScatter;
-    case CollectiveKind::kBroadcast:
-      return ChakraCollective::kBroadcast;
-    case CollectiveKind::kReduce:
-      return ChakraCollective::kReduce;
-    case CollectiveKind::kAllToAll:
-      return ChakraCollective::kAllToAll;
-    case CollectiveKind::kGather:
-      return ChakraCollective::kGather;
-    case CollectiveKind::kScatter:
-      return ChakraCollective::kScatter;
-  }
-  return ChakraCollective::kAllReduce;
-}
-
 // Groups of ASTRA-sim are numbers above 0.
 std::string GroupName(uint32_t comm) {
   return fmt::format("{}", comm + 1);
@@ -166,7 +144,7 @@ class RankWriter {
         static_cast<int64_t>(graph_.communicators.members_of(CommId(task.comm)).size());
     node->type = ChakraType::kCollective;
     node->name = graph::CollectiveKindName(shape.kind);
-    node->collective = static_cast<int64_t>(CollectiveOf(shape.kind));
+    node->collective = std::ranges::find(kChakraKinds, shape.kind) - kChakraKinds;
     node->bytes = shape.bytes;
     if (shape.kind == CollectiveKind::kAllGather) {
       node->bytes = DivideUp(shape.bytes, members);

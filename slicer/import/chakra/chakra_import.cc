@@ -33,13 +33,6 @@ constexpr int64_t kCpu = -1;
 constexpr int64_t kGpu = -2;
 constexpr int64_t kNetwork = -3;
 
-constexpr CollectiveKind kChakraKinds[] = {
-    CollectiveKind::kAllReduce, CollectiveKind::kReduce,        CollectiveKind::kAllGather,
-    CollectiveKind::kGather,    CollectiveKind::kScatter,       CollectiveKind::kBroadcast,
-    CollectiveKind::kAllToAll,  CollectiveKind::kReduceScatter, CollectiveKind::kReduceScatter,
-    CollectiveKind::kAllReduce,
-};
-
 // What all traces of one import share.
 struct Shared {
   GraphAssembly* assembly = nullptr;

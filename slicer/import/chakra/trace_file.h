@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "graph/base/status.h"
+#include "graph/program/op.h"
 
 namespace prism::slicer {
 
@@ -41,6 +42,15 @@ enum class ChakraCollective : uint8_t {
   kReduceScatter,
   kReduceScatterBlock,
   kBarrier,
+};
+
+// By ChakraCollective.
+inline constexpr graph::CollectiveKind kChakraKinds[] = {
+    graph::CollectiveKind::kAllReduce,     graph::CollectiveKind::kReduce,
+    graph::CollectiveKind::kAllGather,     graph::CollectiveKind::kGather,
+    graph::CollectiveKind::kScatter,       graph::CollectiveKind::kBroadcast,
+    graph::CollectiveKind::kAllToAll,      graph::CollectiveKind::kReduceScatter,
+    graph::CollectiveKind::kReduceScatter, graph::CollectiveKind::kAllReduce,
 };
 
 struct ChakraNode {
