@@ -110,7 +110,7 @@ Result<VerbOutput> RunImport(const VerbArguments& arguments) {
   return PrintCases(arguments, BenchImport(workload));
 }
 
-Result<VerbOutput> RunSearch(const VerbArguments& arguments) {
+Result<VerbOutput> RunBenchSearch(const VerbArguments& arguments) {
   int32_t threads = 1;
   PRISM_RETURN_IF_ERROR(ReadCount(arguments, "threads", kMaxThreads, &threads));
   return PrintCases(arguments, BenchSearch(threads));
@@ -124,7 +124,7 @@ Result<VerbOutput> RunNetwork(const VerbArguments& arguments) {
   return PrintCases(arguments, BenchNetwork(options, path));
 }
 
-Result<VerbOutput> RunReplay(const VerbArguments& arguments) {
+Result<VerbOutput> RunBenchReplay(const VerbArguments& arguments) {
   BenchReplayOptions options;
   std::string classes = "on";
   std::string fold = "on";
@@ -169,8 +169,8 @@ const std::vector<Bench>& Benches() {
        1,
        {"workload", "ranks", "threads", "iterations", "classes", "fold", "perturb", "export",
         "delta"},
-       RunReplay},
-      {"search", 0, {"threads"}, RunSearch}};
+       RunBenchReplay},
+      {"search", 0, {"threads"}, RunBenchSearch}};
   return benches;
 }
 

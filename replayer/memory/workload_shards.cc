@@ -13,7 +13,7 @@ namespace {
 
 using graph::JobSpec;
 
-constexpr int64_t kFloatBytes = 4;
+constexpr int64_t kFp32ShardBytes = 4;
 
 int64_t Replicas(const JobSpec& job) {
   return int64_t{job.parallel.dp} * job.parallel.cp;
@@ -94,11 +94,11 @@ std::vector<StateTensor> WorkloadShardStates(const JobSpec& job,
       for (const StageParameters::Kind& kind : unit.kinds) {
         const int64_t shard = ShardOf(kind, job);
         kinds[{kind.tied, kind.split, kind.sequence_parallel, kind.decay}] += shard;
-        optimizer.Add(kind.decay, shard * kFloatBytes, shard * kFloatBytes);
+        optimizer.Add(kind.decay, shard * kFp32ShardBytes, shard * kFp32ShardBytes);
       }
     }
     for (const auto& [kind, elements] : kinds) {
-      gradients.push_back({MemoryUse::kGradients, elements * kFloatBytes});
+      gradients.push_back({MemoryUse::kGradients, elements * kFp32ShardBytes});
     }
     chunk += job.parallel.pp;
   }

@@ -13,7 +13,7 @@ namespace prism::shim {
 namespace {
 
 constexpr std::string_view kAdd = "aten::_foreach_add_";
-constexpr std::string_view kCopy = "aten::_foreach_copy_";
+constexpr std::string_view kForeachCopy = "aten::_foreach_copy_";
 constexpr std::string_view kZero = "aten::_foreach_zero_";
 
 // The new value of one tensor of the list; undefined if it is not known.
@@ -24,7 +24,7 @@ at::Tensor NewValue(std::string_view op,
   if (op == kZero) {
     return at::zeros(target.sizes(), target.options().device(at::kCPU));
   }
-  if (op == kCopy) {
+  if (op == kForeachCopy) {
     const at::Tensor source = ReadWritten(inputs[1].toListRef()[place].toTensor());
     return source.defined() ? source.to(target.scalar_type()) : source;
   }
@@ -35,7 +35,7 @@ at::Tensor NewValue(std::string_view op,
 }  // namespace
 
 bool ListResults::IsKnown(std::string_view op) {
-  return op == kAdd || op == kCopy || op == kZero;
+  return op == kAdd || op == kForeachCopy || op == kZero;
 }
 
 std::unique_ptr<ListResults> ListResults::Begin(std::string_view op,

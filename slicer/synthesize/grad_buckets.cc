@@ -17,9 +17,9 @@ struct Member {
 };
 
 // Kinds of parameter that share a buffer, in the order in which buffers are created and reduced.
-using Kind = std::tuple<bool, bool, bool, bool, bool>;
+using BucketKind = std::tuple<bool, bool, bool, bool, bool>;
 
-Kind KindOf(const RankShape& rank, const graph::UnitParameter& parameter) {
+BucketKind KindOf(const RankShape& rank, const graph::UnitParameter& parameter) {
   if (!rank.built_in) {
     return {parameter.expert, false, false, false, parameter.tied};
   }
@@ -32,13 +32,13 @@ Kind KindOf(const RankShape& rank, const graph::UnitParameter& parameter) {
 ChunkGradients LayOutGradients(const RankShape& rank, const ModelChunk& chunk) {
   const graph::JobGroups groups(rank.job.parallel, rank.style.shard_size);
   ChunkGradients result;
-  std::map<Kind, std::vector<Member>> kinds;
+  std::map<BucketKind, std::vector<Member>> kinds;
   auto latest = kinds.end();  // most parameters are of the kind of the one before
   for (size_t unit = 0; unit < chunk.units.size(); ++unit) {
     const graph::UnitParameters& parameters = chunk.units[unit].content->blocks.parameters;
     result.places.emplace_back(parameters.size());
     for (size_t p = 0; p < parameters.size(); ++p) {
-      const Kind kind = KindOf(rank, parameters[p]);
+      const BucketKind kind = KindOf(rank, parameters[p]);
       if (latest == kinds.end() || latest->first != kind) {
         latest = kinds.try_emplace(kind).first;
       }

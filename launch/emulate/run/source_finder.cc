@@ -15,7 +15,7 @@ namespace {
 using channel::RecordKind;
 using graph::OpKind;
 
-constexpr size_t kShownFrames = 3;
+constexpr size_t kFramesOfSource = 3;
 
 bool IsShared(OpKind kind) {
   return kind == OpKind::kCollective || kind == OpKind::kPeerGroup;
@@ -66,7 +66,7 @@ Result<std::vector<std::string>> FindSource(const RunContext& context, const Sou
     PRISM_ASSIGN_OR_RETURN(const bool complete, countdown.Take(record, payload));
     reached = reached || complete;
     if (record.kind == RecordKind::kFence && reached) {
-      frames = InnermostFrames(process->Stacks(), kShownFrames);
+      frames = InnermostFrames(process->Stacks(), kFramesOfSource);
     } else if (record.kind == RecordKind::kFence) {
       process->channel().Reply(record.sync.request, {0, 0, 0});
       stall_watch.Move();

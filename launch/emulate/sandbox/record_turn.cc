@@ -4,7 +4,7 @@ namespace prism::launch {
 namespace {
 
 constexpr int kRecordsPerTurn = 8192;
-constexpr int64_t kWaitNs = 2'000'000;
+constexpr int64_t kTurnWaitNs = 2'000'000;
 
 }  // namespace
 
@@ -25,7 +25,7 @@ Result<RecordTurn> TakeRecords(SandboxProcess& process, const RecordTaker& take)
 }
 
 void WaitForRecords(SandboxProcess& process) {
-  process.channel().WaitForRecord(kWaitNs);
+  process.channel().WaitForRecord(kTurnWaitNs);
 }
 
 }  // namespace prism::launch

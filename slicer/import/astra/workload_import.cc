@@ -23,7 +23,7 @@ namespace {
 constexpr int64_t kNsPerMicroSecond = 1000;
 constexpr int64_t kMaxCompute = 1'000'000'000'000'000;  // ns
 constexpr int64_t kMaxBytes = int64_t{1} << 50U;
-constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
+constexpr uint32_t kNoLayer = std::numeric_limits<uint32_t>::max();
 
 // Resources, each of which runs one task at a time.
 constexpr uint16_t kCompute = 0;
@@ -153,14 +153,14 @@ class LayerTasks {
   Status Backward(const WorkloadLayer& layer, bool is_first, const Target& target) {
     const bool only_data = workload_.kind == WorkloadKind::kData;
     const bool transformer = workload_.kind == WorkloadKind::kTransformer;
-    uint32_t exchanged = kNone;
+    uint32_t exchanged = kNoLayer;
     if (!only_data) {
       PRISM_RETURN_IF_ERROR(Compute(layer, layer.input_gradient, "input gradient", target));
       if (transformer || !is_first) {
         PRISM_RETURN_IF_ERROR(Communicate(layer.input_gradient, kModelNetwork, target, &exchanged));
       }
     }
-    if (transformer && exchanged != kNone) {
+    if (transformer && exchanged != kNoLayer) {
       done_ = exchanged;
     }
     PRISM_RETURN_IF_ERROR(Compute(layer, layer.weight_gradient, "weight gradient", target));
@@ -170,7 +170,7 @@ class LayerTasks {
     if (only_data && !is_first) {
       return Compute(layer, layer.input_gradient, "input gradient", target);
     }
-    also_ = transformer ? kNone : exchanged;  // the next compute waits for it too
+    also_ = transformer ? kNoLayer : exchanged;  // the next compute waits for it too
     return OkStatus();
   }
 
@@ -190,12 +190,12 @@ class LayerTasks {
     task.value = pass.compute * unit;
     const uint32_t id = tasks_.Add(task);
     for (const uint32_t before : {done_, also_}) {
-      if (before != kNone) {
+      if (before != kNoLayer) {
         tasks_.edges.push_back({id, before, false});
       }
     }
     done_ = id;
-    also_ = kNone;
+    also_ = kNoLayer;
     return OkStatus();
   }
 
@@ -214,7 +214,7 @@ class LayerTasks {
     graph::CollectiveShape shape;
     shape.kind = pass.kind;
     shape.bytes = is_part ? pass.bytes * size : pass.bytes;
-    shape.reduce = graph::Reduces(pass.kind) ? graph::ReduceOp::kSum : graph::ReduceOp::kNone;
+    shape.reduce = graph::Reduces(pass.kind) ? graph::ReduceOp::kSum : graph::ReduceOp::kNoLayer;
     Task task;
     task.kind = TaskKind::kCollective;
     task.resource = network;
@@ -222,7 +222,7 @@ class LayerTasks {
     task.comm = static_cast<uint32_t>(pass.group);
     task.shape = graph::IndexOfShape(shape, &tasks_.collectives);
     const uint32_t id = tasks_.Add(task);
-    if (done_ != kNone) {
+    if (done_ != kNoLayer) {
       tasks_.edges.push_back({id, done_, false});
     }
     if (end != nullptr) {
@@ -236,8 +236,8 @@ class LayerTasks {
   LayerDialect dialect_;
   TaskGraph tasks_;
   uint32_t line_ = 0;
-  uint32_t done_ = kNone;  // the next task waits for it
-  uint32_t also_ = kNone;  // likewise
+  uint32_t done_ = kNoLayer;  // the next task waits for it
+  uint32_t also_ = kNoLayer;  // likewise
 };
 
 Result<int64_t> CountRanks(const LayerWorkload& workload,

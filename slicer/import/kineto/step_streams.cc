@@ -9,7 +9,7 @@ namespace {
 
 // The longest normal pause of a stream between two kernels, or between two copies.
 constexpr DurationNs kPauseNs = 20 * kNsPerUs;
-constexpr size_t kMaxStreams = 60'000;
+constexpr size_t kMaxStepStreams = 60'000;
 // PyTorch's default stream, as CUPTI numbers it.
 constexpr int64_t kDefaultStream = 7;
 
@@ -38,8 +38,8 @@ Status StepStreams::Number(const std::vector<HostCall>& calls, const std::string
   for (const HostCall& call : calls) {
     for (const uint32_t task : call.tasks) {
       ids_.try_emplace(KeyOf(TaskAt(task)), static_cast<uint16_t>(ids_.size()));
-      if (ids_.size() > kMaxStreams) {
-        return BadFile(fmt::format("{}: more than {} streams", file, kMaxStreams));
+      if (ids_.size() > kMaxStepStreams) {
+        return BadFile(fmt::format("{}: more than {} streams", file, kMaxStepStreams));
       }
     }
   }

@@ -17,7 +17,7 @@ namespace prism::slicer {
 namespace {
 
 // Times are in microseconds: beyond this, the sum of two overflows 64 bits of nanoseconds.
-constexpr double kMaxMicros = 4e15;
+constexpr double kMaxTraceMicros = 4e15;
 constexpr size_t kMaxDepth = 64;
 constexpr size_t kLongestEscape = 12;  // "\\uD83D\\uDE00": an error in it is reported at its begin
 constexpr int64_t kMaxElements = int64_t{1} << 46U;
@@ -39,7 +39,7 @@ int64_t Clamped(double number) {
   if (std::isnan(number)) {
     return 0;
   }
-  return static_cast<int64_t>(std::clamp(number, -kMaxMicros, kMaxMicros));
+  return static_cast<int64_t>(std::clamp(number, -kMaxTraceMicros, kMaxTraceMicros));
 }
 
 // The numbers of a text, ascending, each once.
@@ -243,7 +243,7 @@ class TraceHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Trac
 
   // Keeps whole microseconds exact: as nanoseconds since 1970 they have more digits than a double.
   static TimeNs Nanoseconds(double micros) {
-    if (!(std::abs(micros) < kMaxMicros)) {
+    if (!(std::abs(micros) < kMaxTraceMicros)) {
       return 0;
     }
     const double whole = std::floor(micros);
