@@ -53,7 +53,7 @@ DurationNs ComputeTime(const replayer::StagePlan& plan, const replayer::StageCos
   return sum;
 }
 
-Result<DurationNs> BusyTime(const slicer::RankShape& rank,
+Result<DurationNs> BusyTime(const graph::RankShape& rank,
                             slicer::UnitBlocks unit,
                             const slicer::BlockTables& tables,
                             const graph::ClusterSpec& cluster) {
@@ -101,7 +101,7 @@ std::vector<int64_t> UnlikeLayers(const graph::JobSpec& job, const graph::Traini
 Result<BusyTimes> FindBusyTimes(const graph::JobSpec& job,
                                 const graph::TrainingStyle& style,
                                 const graph::ClusterSpec& job_cluster) {
-  const slicer::RankShape rank(OneStage(job), style);
+  const graph::RankShape rank(OneStage(job), style);
   const graph::ClusterSpec cluster = WithWholeStages(job_cluster, rank.job);
   BusyTimes times;
   times.layer = std::numeric_limits<DurationNs>::max();

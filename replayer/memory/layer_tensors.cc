@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <numeric>
 
+#include "graph/program/rank_shape.h"
 #include "replayer/memory/model_states.h"
 
 namespace prism::replayer {
 namespace {
 
 using graph::AttentionKind;
-using graph::BlockKind;
 using graph::JobSpec;
 using graph::Recompute;
 using graph::TrainingStyle;
@@ -17,83 +17,47 @@ using graph::TrainingStyle;
 constexpr int64_t kFloatBytes = 4;
 constexpr int64_t kMaskBytes = 1;  // of a dropout mask, per element
 
-// Sizes of a micro-batch on one rank.
-struct Sizes {
-  Sizes(const JobSpec& job, const TrainingStyle& training_style)
-      : model(job.model),
-        style(training_style),
-        element(DataTypeBytes(job.compute_dtype)),
-        tp(job.parallel.tp),
-        ep(job.parallel.ep),
-        etp(job.parallel.etp),
-        kv_heads(std::max<int64_t>(job.model.kv_heads, job.parallel.tp)),
-        vocab(graph::PaddedVocab(job)),
-        tokens(job.micro_batch_size * job.seq_len / job.parallel.cp),
-        // Whatever is not split by heads or width is split by sequence, or not at all.
-        sequence_parts(job.sequence_parallel ? job.parallel.tp : 1),
-        sequence(job.seq_len / job.parallel.cp),
-        keys(job.seq_len) {}
+// Bytes of tensors of a micro-batch on one rank. Whatever is not split by heads or width is split
+// by sequence, or not at all.
+struct Sizes : graph::RankShape {
+  Sizes(const JobSpec& job_spec, const TrainingStyle& training_style)
+      : RankShape(job_spec, training_style), element(DataTypeBytes(job_spec.compute_dtype)) {}
 
-  [[nodiscard]] int64_t Hidden() const { return tokens * model.hidden * element / sequence_parts; }
+  // Tokens outside tensor-parallel regions.
+  [[nodiscard]] int64_t Rows() const { return shard * batch; }
 
-  [[nodiscard]] int64_t WholeHidden() const { return tokens * model.hidden * element; }
+  [[nodiscard]] int64_t Hidden() const { return Compressed(hidden); }
+  [[nodiscard]] int64_t WholeHidden() const { return tokens() * hidden * element; }
 
-  // Elements of `heads` heads of `size`.
-  [[nodiscard]] int64_t Heads(int64_t heads, int64_t size) const {
-    return tokens * heads * size * element / tp;
+  // One row per token that is the same on all tensor-parallel ranks.
+  [[nodiscard]] int64_t Compressed(int64_t width) const { return Rows() * width * element; }
+
+  [[nodiscard]] int64_t Heads(int64_t count, int64_t size) const {
+    return tokens() * count * size * element;
   }
-
-  // Elements of one row per token that is the same on all tensor-parallel ranks.
-  [[nodiscard]] int64_t Compressed(int64_t width) const {
-    return tokens * width * element / sequence_parts;
-  }
-
-  [[nodiscard]] int64_t ValueSize() const {
-    return model.latent.kv_rank > 0 ? model.latent.value_dim : model.HeadDim();
-  }
-
-  [[nodiscard]] int64_t Ffn() const { return tokens * model.ffn * element / tp; }
-
-  [[nodiscard]] int64_t Mask() const { return tokens * model.hidden * kMaskBytes / sequence_parts; }
+  [[nodiscard]] int64_t Ffn() const { return tokens() * ffn * element; }
+  [[nodiscard]] int64_t Mask() const { return Rows() * hidden * kMaskBytes; }
 
   // Elements of the matrix of attention scores; whole rows even if the context is split.
-  [[nodiscard]] int64_t Scores() const { return tokens * sequence * model.heads / tp; }
+  [[nodiscard]] int64_t Scores() const { return tokens() * sequence * heads; }
 
-  [[nodiscard]] bool FusesSoftmax() const {
-    return graph::FusesSoftmax(style, tokens / sequence * model.heads / tp, keys);
-  }
-
-  [[nodiscard]] int64_t Logits() const { return tokens * vocab / tp; }  // elements
+  [[nodiscard]] int64_t Logits() const { return tokens() * vocab; }  // elements
 
   // Rows that the experts of this rank compute if all experts of a layer are equally busy.
   [[nodiscard]] int64_t ExpertRows() const {
-    return tokens / sequence_parts * model.moe.topk * etp;
+    return Rows() * job.model.moe.topk * job.parallel.etp;
   }
-
   [[nodiscard]] int64_t ExpertFfn() const {
-    return ExpertRows() * model.moe.expert_ffn * element / etp;
+    return ExpertRows() * job.model.moe.expert_ffn * element / job.parallel.etp;
   }
+  [[nodiscard]] int64_t ExpertHidden() const { return ExpertRows() * hidden * element; }
 
-  [[nodiscard]] int64_t ExpertHidden() const { return ExpertRows() * model.hidden * element; }
-
-  const graph::ModelSpec& model;
-  const TrainingStyle& style;
   int64_t element;
-  int64_t tp;
-  int64_t ep;
-  int64_t etp;
-  int64_t kv_heads;  // a rank has one at least
-  int64_t vocab;
-  int64_t tokens;
-  int64_t sequence_parts;
-  int64_t sequence;
-  int64_t keys;
 };
 
 // Statistics of a norm, float32 per token: the mean (LayerNorm) and the reciprocal deviation.
 int64_t NormStatistics(const Sizes& sizes) {
-  const int64_t values = sizes.model.block == BlockKind::kLlama ? 1 : 2;
-  return sizes.tokens / sizes.sequence_parts * values * kFloatBytes;
+  return sizes.Rows() * (sizes.layer_norm ? 2 : 1) * kFloatBytes;
 }
 
 // Scores of the unfused attention: the softmax's output (2as²b, in float32 if it is PyTorch's own),
@@ -101,10 +65,10 @@ int64_t NormStatistics(const Sizes& sizes) {
 // float32 log-sum-exp of each row instead.
 std::vector<Tensor> CoreAttention(const Sizes& sizes) {
   if (sizes.style.attention != AttentionKind::kUnfused) {
-    return {{"attention log-sum-exp", sizes.tokens * sizes.model.heads / sizes.tp * kFloatBytes}};
+    return {{"attention log-sum-exp", sizes.tokens() * sizes.heads * kFloatBytes}};
   }
   const int64_t scores = sizes.Scores();
-  const int64_t softmax_element = sizes.FusesSoftmax() ? sizes.element : kFloatBytes;
+  const int64_t softmax_element = sizes.style.fused_softmax ? sizes.element : kFloatBytes;
   std::vector<Tensor> tensors = {{"softmax output", scores * softmax_element}};
   if (sizes.style.dropout) {
     tensors.push_back({"attention dropout mask", scores * kMaskBytes});
@@ -116,10 +80,9 @@ std::vector<Tensor> CoreAttention(const Sizes& sizes) {
 // Inputs and output of the activation. SwiGLU as in Megatron's fused kernel keeps both branches and
 // recomputes silu; unfused, silu's output is kept as well.
 std::vector<Tensor> MlpTensors(const Sizes& sizes) {
-  std::vector<Tensor> tensors = {
-      {"activation input", (sizes.model.FfnMatrices() - 1) * sizes.Ffn()}};
+  std::vector<Tensor> tensors = {{"activation input", (sizes.ffn_matrices - 1) * sizes.Ffn()}};
   const bool keeps_silu = HasTorchModules(sizes.style) && !sizes.style.compiled;
-  if (sizes.model.block == BlockKind::kLlama && keeps_silu) {
+  if (sizes.llama && keeps_silu) {
     tensors.push_back({"silu output", sizes.Ffn()});
   }
   tensors.push_back({"mlp output projection input", sizes.Ffn()});
@@ -148,9 +111,9 @@ void Append(const std::vector<Tensor>& more,
 // experts, in float32 and bytes; the rows received for this rank's experts, their intermediate
 // tensors there, and their results, which the gradient of the probabilities reads.
 std::vector<LayerTensor> ExpertTensors(const Sizes& sizes) {
-  const graph::MoeShape& moe = sizes.model.moe;
-  const int64_t choices = sizes.tokens / sizes.sequence_parts * moe.experts;
-  const int64_t branches = sizes.model.FfnMatrices() - 1;
+  const graph::MoeShape& moe = sizes.job.model.moe;
+  const int64_t choices = sizes.Rows() * moe.experts;
+  const int64_t branches = sizes.ffn_matrices - 1;
   std::vector<LayerTensor> tensors;
   Append({{"router logits", choices * kFloatBytes},
           {"probabilities", choices * kFloatBytes},
@@ -171,7 +134,8 @@ std::vector<LayerTensor> ExpertTensors(const Sizes& sizes) {
                      graph::kRecomputeMoe | graph::kRecomputeActivation});
   Append({{"expert output", sizes.ExpertHidden()}}, graph::kRecomputeMoe, 0, &tensors);
   if (moe.shared_expert_ffn > 0) {
-    const int64_t shared = sizes.tokens * moe.shared_expert_ffn * sizes.element / sizes.tp;
+    const int64_t shared =
+        sizes.tokens() * moe.shared_expert_ffn * sizes.element / sizes.job.parallel.tp;
     Append({{"shared expert activation input", branches * shared},
             {"shared expert output projection input", shared}},
            graph::kRecomputeMoe, 0, &tensors);
@@ -187,40 +151,33 @@ void Append(const std::vector<Tensor>& more, std::vector<Tensor>* tensors) {
 // too, keys with their positional part copied to every head (Megatron-Core:
 // transformer/multi_latent_attention.py).
 std::vector<LayerTensor> AttentionInputs(const Sizes& sizes, bool normed_queries) {
-  const graph::ModelSpec& model = sizes.model;
-  const graph::LatentAttention& latent = model.latent;
-  const int64_t size = model.HeadDim();
+  const graph::LatentAttention& latent = sizes.job.model.latent;
+  const bool is_latent = latent.kv_rank > 0;
+  const int64_t queries = sizes.Heads(sizes.heads, sizes.head_size);
+  const int64_t keys = sizes.Heads(sizes.kv_heads, sizes.head_size);
   constexpr uint32_t kCore = kOffloadCoreAttention;
   std::vector<LayerTensor> inputs;
-  if (latent.kv_rank == 0) {
-    Append({{"queries", sizes.Heads(model.heads, size)},
-            {"keys", sizes.Heads(sizes.kv_heads, size)},
-            {"values", sizes.Heads(sizes.kv_heads, size)}},
-           0, kCore, &inputs);
-    // The values are a view of the projection's output, which rotation copies the others out of
-    // (launch/trainer/attention.cc).
-    if (sizes.style.built_in && model.block == BlockKind::kLlama) {
-      Append({{"queries before rotation", sizes.Heads(model.heads, size)},
-              {"keys before rotation", sizes.Heads(sizes.kv_heads, size)}},
-             0, kCore, &inputs);
-    }
-    if (normed_queries) {
-      Append({{"queries in front of their norm", sizes.Heads(model.heads, size)},
-              {"keys in front of their norm", sizes.Heads(sizes.kv_heads, size)}},
-             0, 0, &inputs);
-    }
-    return inputs;
+  if (is_latent) {
+    Append({{"compressed queries", sizes.Compressed(latent.q_rank)},
+            {"normed compressed queries", sizes.Compressed(latent.q_rank)},
+            {"compressed keys and values", sizes.Compressed(latent.kv_rank + latent.rope_dim)},
+            {"normed compressed keys and values", sizes.Compressed(latent.kv_rank)}},
+           0, kOffloadProjections, &inputs);
   }
-  const int64_t with_position = size + latent.rope_dim;
-  Append({{"compressed queries", sizes.Compressed(latent.q_rank)},
-          {"normed compressed queries", sizes.Compressed(latent.q_rank)},
-          {"compressed keys and values", sizes.Compressed(latent.kv_rank + latent.rope_dim)},
-          {"normed compressed keys and values", sizes.Compressed(latent.kv_rank)}},
-         0, kOffloadProjections, &inputs);
-  Append({{"queries", sizes.Heads(model.heads, with_position)},
-          {"keys", sizes.Heads(model.heads, with_position)},
-          {"values", sizes.Heads(model.heads, latent.value_dim)}},
-         graph::kRecomputeUpProjection, kCore, &inputs);
+  Append({{"queries", queries},
+          {"keys", keys},
+          {"values", sizes.Heads(sizes.kv_heads, sizes.value_size)}},
+         is_latent ? uint32_t{graph::kRecomputeUpProjection} : 0U, kCore, &inputs);
+  // The values are a view of the projection's output, which rotation copies the others out of
+  // (launch/trainer/attention.cc).
+  if (!is_latent && sizes.built_in && sizes.llama) {
+    Append({{"queries before rotation", queries}, {"keys before rotation", keys}}, 0, kCore,
+           &inputs);
+  }
+  if (!is_latent && normed_queries) {
+    Append({{"queries in front of their norm", queries}, {"keys in front of their norm", keys}}, 0,
+           0, &inputs);
+  }
   return inputs;
 }
 
@@ -228,7 +185,7 @@ std::vector<LayerTensor> AttentionInputs(const Sizes& sizes, bool normed_queries
 // and dropout at t = 1 (Korthikanti et al., equation 1). Norms that are fused into a product are
 // not recomputed separately: those of plain attention and of a dense feed-forward.
 std::vector<LayerTensor> SavedOfLayer(const Sizes& sizes, bool has_experts, bool normed_queries) {
-  const bool own_norm = sizes.model.latent.kv_rank > 0;
+  const bool own_norm = sizes.job.model.latent.kv_rank > 0;
   std::vector<LayerTensor> saved = {{{"layer input", sizes.Hidden()}, 0, kOffloadAttentionNorm},
                                     {{"attention norm output", sizes.Hidden()},
                                      own_norm ? uint32_t{graph::kRecomputeNorm} : 0U,
@@ -236,7 +193,7 @@ std::vector<LayerTensor> SavedOfLayer(const Sizes& sizes, bool has_experts, bool
   const std::vector<LayerTensor> inputs = AttentionInputs(sizes, normed_queries);
   saved.insert(saved.end(), inputs.begin(), inputs.end());
   Append(CoreAttention(sizes), graph::kRecomputeCoreAttention, kOffloadCoreAttention, &saved);
-  saved.push_back({{"attention output", sizes.Heads(sizes.model.heads, sizes.ValueSize())},
+  saved.push_back({{"attention output", sizes.Heads(sizes.heads, sizes.value_size)},
                    0,
                    kOffloadOutputProjection});
   if (sizes.style.dropout) {
@@ -263,13 +220,13 @@ std::vector<LayerTensor> SavedOfLayer(const Sizes& sizes, bool has_experts, bool
 // feed-forward; the rest is recomputed. With tp the output of the feed-forward is a partial sum
 // over the whole sequence. A compiler does not keep the layer's output, which no gradient reads.
 std::vector<Tensor> SavedOfEverySecondMatmul(const Sizes& sizes) {
-  const graph::ModelSpec& model = sizes.model;
+  const int64_t size = sizes.job.model.HeadDim();
   std::vector<Tensor> saved = {{"layer input", sizes.Hidden()},
-                               {"queries", sizes.Heads(model.heads, model.HeadDim())},
-                               {"values", sizes.Heads(sizes.kv_heads, model.HeadDim())},
-                               {"attention output", sizes.Heads(model.heads, model.HeadDim())},
+                               {"queries", sizes.Heads(sizes.heads, size)},
+                               {"values", sizes.Heads(sizes.kv_heads, size)},
+                               {"attention output", sizes.Heads(sizes.heads, size)},
                                {"first feed-forward branch", sizes.Ffn()}};
-  const bool scatters = sizes.sequence_parts > 1;
+  const bool scatters = sizes.sequence_parallel;
   if (scatters) {
     saved.push_back({"scattered attention output", sizes.Hidden()});
   }
@@ -283,7 +240,7 @@ std::vector<Tensor> SavedOfEverySecondMatmul(const Sizes& sizes) {
 
 // The whole sequence, gathered for a column-parallel product or scattered after a row-parallel one.
 std::vector<Tensor> GatheredHidden(const Sizes& sizes) {
-  return sizes.sequence_parts > 1
+  return sizes.sequence_parallel
              ? std::vector<Tensor>{{"gathered hidden states", sizes.WholeHidden()}}
              : std::vector<Tensor>{};
 }
@@ -298,7 +255,7 @@ int64_t UnitTensors::saved_bytes() const {
 UnitTensors EmbeddingTensors(const JobSpec& job, const TrainingStyle& style) {
   const Sizes sizes(job, style);
   UnitTensors tensors;
-  tensors.saved = {{"token ids", sizes.tokens * 8}};
+  tensors.saved = {{"token ids", sizes.tokens() * 8}};
   if (style.dropout) {
     tensors.saved.push_back({"embedding dropout mask", sizes.Mask()});
   }
@@ -312,7 +269,7 @@ UnitTensors LayerTensors(const JobSpec& job,
                          int64_t layer,
                          const LayerFacts& facts) {
   const Sizes sizes(job, style);
-  const bool has_experts = sizes.model.IsMoeLayer(layer);
+  const bool has_experts = sizes.job.model.IsMoeLayer(layer);
   const uint32_t parts = job.recompute == Recompute::kSelective ? style.recompute_parts : 0U;
   UnitTensors tensors;
   tensors.forward = GatheredHidden(sizes);
@@ -342,7 +299,7 @@ UnitTensors LayerTensors(const JobSpec& job,
   Append(GatheredHidden(sizes), &tensors.backward);
   tensors.backward.push_back({"gradient of the hidden states", sizes.WholeHidden()});
   const int64_t mlp = has_experts ? sizes.ExpertFfn() : sizes.Ffn();
-  tensors.backward.push_back({"gradient of the mlp", (sizes.model.FfnMatrices() - 1) * mlp});
+  tensors.backward.push_back({"gradient of the mlp", (sizes.ffn_matrices - 1) * mlp});
   if (style.attention == AttentionKind::kUnfused) {
     tensors.backward.push_back({"gradients of scores", 2 * sizes.Scores() * sizes.element});
   }
@@ -390,7 +347,7 @@ UnitTensors HeadTensors(const JobSpec& job, const TrainingStyle& style) {
       tensors.forward.push_back({"float32 logits", sizes.Logits() * kFloatBytes});
     }
     if (of_torch) {
-      const int64_t copies = sizes.tp > 1 ? 2 : 1;
+      const int64_t copies = sizes.tensor_parallel ? 2 : 1;
       tensors.forward.push_back({"shifted logits", (copies - 1) * sizes.Logits() * kFloatBytes});
       tensors.loss = {{"float32 gradients of losses", copies * sizes.Logits() * kFloatBytes},
                       {"float32 gradient", sizes.Logits() * kFloatBytes}};

@@ -12,8 +12,11 @@
 
 #include "graph/job/unit_parameters.h"
 #include "graph/program/job_program.h"
+#include "graph/program/rank_shape.h"
 
 namespace prism::slicer {
+
+using graph::RankShape;
 
 // Before op `op` of a backward block (which may be its size) one more contribution to the gradient
 // of parameter `parameter` (index into the block's parameters) has been issued: a point at which

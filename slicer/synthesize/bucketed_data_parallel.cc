@@ -3,6 +3,7 @@
 #include <tuple>
 #include <utility>
 
+#include "slicer/synthesize/blocks/block_writer.h"
 #include "slicer/synthesize/data_parallel.h"
 
 namespace prism::slicer {

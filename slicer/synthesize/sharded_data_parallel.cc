@@ -4,6 +4,7 @@
 
 #include "graph/base/divide.h"
 #include "graph/program/job_groups.h"
+#include "slicer/synthesize/blocks/block_writer.h"
 #include "slicer/synthesize/data_parallel.h"
 
 namespace prism::slicer {

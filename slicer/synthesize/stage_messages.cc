@@ -1,5 +1,6 @@
 #include "slicer/synthesize/stage_messages.h"
 
+#include "slicer/synthesize/blocks/block_writer.h"
 #include "slicer/synthesize/blocks/blocks.h"
 #include "slicer/synthesize/pass_schedule.h"
 

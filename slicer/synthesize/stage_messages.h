@@ -2,7 +2,7 @@
 // messages on one stream, or each message on its own stream (BatchesMessages).
 #pragma once
 
-#include "slicer/synthesize/blocks/rank_shape.h"
+#include "graph/program/rank_shape.h"
 #include "slicer/synthesize/op_list.h"
 #include "slicer/synthesize/pass_schedule.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "graph/program/phrased_job.h"
-#include "slicer/synthesize/blocks/rank_shape.h"
+#include "graph/program/rank_shape.h"
 #include "slicer/synthesize/data_parallel.h"
 #include "slicer/synthesize/job_assembly.h"
 #include "slicer/synthesize/model_chunks.h"

@@ -7,6 +7,7 @@
 
 #include "graph/job/flat_buckets.h"
 #include "graph/program/job_groups.h"
+#include "slicer/synthesize/blocks/block_writer.h"
 #include "slicer/synthesize/data_parallel.h"
 
 namespace prism::slicer {

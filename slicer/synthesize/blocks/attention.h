@@ -2,8 +2,8 @@
 // projection.
 #pragma once
 
+#include "graph/program/rank_shape.h"
 #include "slicer/synthesize/blocks/block_writer.h"
-#include "slicer/synthesize/blocks/rank_shape.h"
 
 namespace prism::slicer {
 

@@ -10,8 +10,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "graph/program/rank_shape.h"
 #include "slicer/synthesize/block.h"
-#include "slicer/synthesize/blocks/rank_shape.h"
 
 namespace prism::slicer {
 

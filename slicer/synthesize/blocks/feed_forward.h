@@ -2,11 +2,11 @@
 // a mixture of experts.
 #pragma once
 
+#include "graph/program/rank_shape.h"
 #include "slicer/synthesize/blocks/block_writer.h"
 #include "slicer/synthesize/blocks/linear.h"
 #include "slicer/synthesize/blocks/mlp.h"
 #include "slicer/synthesize/blocks/parameter_list.h"
-#include "slicer/synthesize/blocks/rank_shape.h"
 
 namespace prism::slicer {
 

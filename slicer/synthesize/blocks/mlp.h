@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "graph/program/rank_shape.h"
 #include "slicer/synthesize/blocks/block_writer.h"
-#include "slicer/synthesize/blocks/rank_shape.h"
 
 namespace prism::slicer {
 

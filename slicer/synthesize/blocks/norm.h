@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
+#include "graph/program/rank_shape.h"
 #include "slicer/synthesize/blocks/block_writer.h"
-#include "slicer/synthesize/blocks/rank_shape.h"
 
 namespace prism::slicer {
 

@@ -3,11 +3,11 @@
 
 #include <optional>
 
+#include "graph/program/rank_shape.h"
 #include "slicer/synthesize/blocks/block_writer.h"
 #include "slicer/synthesize/blocks/linear.h"
 #include "slicer/synthesize/blocks/norm.h"
 #include "slicer/synthesize/blocks/parameter_list.h"
-#include "slicer/synthesize/blocks/rank_shape.h"
 
 namespace prism::slicer {
 

@@ -1,8 +1,8 @@
 // Attention as batched matrix products with a softmax in between.
 #pragma once
 
+#include "graph/program/rank_shape.h"
 #include "slicer/synthesize/blocks/block_writer.h"
-#include "slicer/synthesize/blocks/rank_shape.h"
 
 namespace prism::slicer {
 

@@ -1,9 +1,9 @@
 // Makes a unit of a model chunk from the writer of its passes.
 #pragma once
 
+#include "graph/program/rank_shape.h"
 #include "slicer/synthesize/block.h"
 #include "slicer/synthesize/blocks/linear.h"
-#include "slicer/synthesize/blocks/rank_shape.h"
 
 namespace prism::slicer {
 

@@ -1,9 +1,7 @@
-#include "slicer/synthesize/blocks/rank_shape.h"
+#include "graph/program/rank_shape.h"
 
-namespace prism::slicer {
+namespace prism::graph {
 namespace {
-
-using graph::Precision;
 
 // There is no 4-bit element type: such products are 8-bit ones under another name.
 DataType MatmulType(Precision precision) {
@@ -20,13 +18,13 @@ DataType MatmulType(Precision precision) {
 
 }  // namespace
 
-RankShape::RankShape(const graph::JobSpec& job_spec, const graph::TrainingStyle& training_style)
+RankShape::RankShape(const JobSpec& job_spec, const TrainingStyle& training_style)
     : job(job_spec), style(training_style) {
-  const graph::ModelSpec& model = job.model;
+  const ModelSpec& model = job.model;
   const int64_t tp = job.parallel.tp;
   built_in = style.built_in;
-  llama = model.block == graph::BlockKind::kLlama;
-  rotary = model.block != graph::BlockKind::kGpt;
+  llama = model.block == BlockKind::kLlama;
+  rotary = model.block != BlockKind::kGpt;
   layer_norm = !llama;
   tensor_parallel = tp > 1;
   sequence_parallel = tensor_parallel && job.sequence_parallel;
@@ -52,7 +50,7 @@ RankShape::RankShape(const graph::JobSpec& job_spec, const graph::TrainingStyle&
   style.fused_softmax = FusesSoftmax(style, batch * heads, keys);
   ffn = model.ffn / tp;
   ffn_matrices = model.FfnMatrices();
-  vocab = graph::PaddedVocab(job) / tp;
+  vocab = PaddedVocab(job) / tp;
 }
 
-}  // namespace prism::slicer
+}  // namespace prism::graph

@@ -1,5 +1,6 @@
 // What one rank holds of a transformer layer: lengths after tensor, sequence and context
-// parallelism. Everything that the writers of kernels need to know about a job.
+// parallelism. Everything that the writers of kernels (slicer/synthesize/blocks/) need to know
+// about a job, and what the tensors that a layer keeps in memory are measured by.
 #pragma once
 
 #include <cstdint>
@@ -7,15 +8,15 @@
 
 #include "graph/job/job.h"
 #include "graph/job/training_style.h"
-#include "slicer/synthesize/blocks/block_writer.h"
+#include "graph/program/signature.h"
 
-namespace prism::slicer {
+namespace prism::graph {
 
 struct RankShape {
-  RankShape(const graph::JobSpec& job_spec, const graph::TrainingStyle& training_style);
+  RankShape(const JobSpec& job_spec, const TrainingStyle& training_style);
 
-  graph::JobSpec job;
-  graph::TrainingStyle style;
+  JobSpec job;
+  TrainingStyle style;
   bool built_in = false;  // the workload of launch/trainer/, with its own kernels throughout
   bool llama = false;     // RMSNorm, no biases, SwiGLU
   bool rotary = false;
@@ -42,8 +43,8 @@ struct RankShape {
 
   [[nodiscard]] int64_t tokens() const { return sequence * batch; }
   // Whether the backward pass repeats this part of a layer (false if it repeats all of it).
-  [[nodiscard]] bool Recomputes(graph::RecomputePart part) const {
-    return job.recompute == graph::Recompute::kSelective && (style.recompute_parts & part) != 0;
+  [[nodiscard]] bool Recomputes(RecomputePart part) const {
+    return job.recompute == Recompute::kSelective && (style.recompute_parts & part) != 0;
   }
 
   [[nodiscard]] int64_t query_width() const { return heads * head_size; }
@@ -51,12 +52,10 @@ struct RankShape {
 
   // Activations [sequence, batch, width] as the layer holds them: outside tensor-parallel regions,
   // and inside.
-  [[nodiscard]] graph::TensorShape Outside(int64_t width) const {
-    return Tensor(dtype, {shard, batch, width});
-  }
-  [[nodiscard]] graph::TensorShape Inside(int64_t width) const {
-    return Tensor(dtype, {sequence, batch, width});
+  [[nodiscard]] TensorShape Outside(int64_t width) const { return {dtype, {shard, batch, width}}; }
+  [[nodiscard]] TensorShape Inside(int64_t width) const {
+    return {dtype, {sequence, batch, width}};
   }
 };
 
-}  // namespace prism::slicer
+}  // namespace prism::graph
