@@ -22,7 +22,7 @@ namespace prism::graph::internal {
 namespace {
 
 constexpr const char* kIterationMarker = "iteration";
-constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
+constexpr uint32_t kNoComm = std::numeric_limits<uint32_t>::max();
 
 // The ids that a list of slots holds more than once, ascending.
 std::vector<uint32_t> Repeated(std::span<const uint32_t> slots) {
@@ -276,7 +276,7 @@ std::vector<uint32_t> IterationMarkers(const Graph& graph, const Program& progra
 class FamilyCheck {
  public:
   FamilyCheck(const Graph& graph, FaultList& faults)
-      : graph_(graph), faults_(faults), comm_of_(graph.ranks.size(), kNone) {}
+      : graph_(graph), faults_(faults), comm_of_(graph.ranks.size(), kNoComm) {}
 
   // Takes all ranks of a role. (A single rank has one communicator per slot.)
   void Run(std::span<const uint32_t> ranks) {
@@ -290,7 +290,7 @@ class FamilyCheck {
         }
       }
       for (const uint32_t member : taken_) {
-        comm_of_[member] = kNone;
+        comm_of_[member] = kNoComm;
       }
       taken_.clear();
     }
@@ -300,7 +300,7 @@ class FamilyCheck {
   void Take(Rank rank, uint32_t slot) {
     const uint32_t comm = graph_.ranks.comms(rank)[slot];
     for (const uint32_t member : graph_.communicators.members_of(CommId(comm))) {
-      if (comm_of_[member] != kNone) {
+      if (comm_of_[member] != kNoComm) {
         faults_.Add("communicators_overlap",
                     fmt::format("rank {} is a member of {} and of {}, both slot {} of role {}",
                                 member, CommunicatorName(graph_, comm_of_[member]),
