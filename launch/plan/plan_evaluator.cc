@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "graph/base/intern.h"
 #include "graph/describe.h"
 #include "graph/job/stage_layers.h"
 #include "launch/inputs/presets.h"
@@ -16,6 +17,7 @@
 #include "launch/plan/shortened_job.h"
 #include "replayer/cost/cluster_check.h"
 #include "replayer/memory/model_states.h"
+#include "slicer/synthesize/model_chunks.h"
 
 namespace prism::launch {
 namespace {
@@ -42,7 +44,7 @@ std::string StatedKeys(const StatedNumbers& numbers) {
 Result<PlanEvaluator> PlanEvaluator::Create(SearchProblem problem, const std::string& precision) {
   PRISM_ASSIGN_OR_RETURN(FrameworkStyle style,
                          FrameworkStyle::Create(problem.framework, precision));
-  PRISM_RETURN_IF_ERROR(UseFramework(style.HostProfile(), &problem.cluster));
+  PRISM_RETURN_IF_ERROR(UseFramework(problem.framework, &problem.cluster));
   if (const auto rate = problem.host.Value("link_bytes_per_s")) {
     PRISM_ASSIGN_OR_RETURN(problem.cluster,
                            VariedCluster(problem.cluster, "gpu.copy_bytes_per_s", *rate));
@@ -112,15 +114,17 @@ Result<JobTime> PlanEvaluator::TimeWithStalls(const Plan& plan) const {
 
 BusyTimes PlanEvaluator::BusyTimesOf(const Plan& plan, const Job& job) const {
   const graph::ParallelSizes& sizes = plan.parallel;
-  const LayerTimes::Key key = {style_.LayerStyleOf(job.spec),
-                               sizes.tp,
-                               sizes.cp,
-                               sizes.ep,
-                               plan.micro_batch_size,
-                               plan.recompute,
-                               plan.sequence_parallel};
+  LayerTimes::Key key = {0,
+                         sizes.tp,
+                         sizes.cp,
+                         sizes.ep,
+                         plan.micro_batch_size,
+                         plan.recompute,
+                         plan.sequence_parallel};
+  const graph::TrainingStyle of_layer = slicer::UnitCache::UnitStyle(job.style);
   {
     const std::lock_guard<std::mutex> lock(layer_times_->mutex);
+    std::get<0>(key) = InternValue(layer_times_->styles, of_layer);
     const auto found = layer_times_->by_shape.find(key);
     if (found != layer_times_->by_shape.end()) {
       return found->second;

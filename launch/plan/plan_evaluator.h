@@ -99,9 +99,10 @@ class PlanEvaluator {
 
   // Layers that have been timed, by what they depend on.
   struct LayerTimes {
-    // LayerStyleOf, tp, cp, ep, micro-batch, sequence parallelism.
+    // Number of the style, tp, cp, ep, micro-batch, recomputation, sequence parallelism.
     using Key = std::tuple<uint32_t, int32_t, int32_t, int32_t, int64_t, graph::Recompute, bool>;
     std::mutex mutex;
+    std::vector<graph::TrainingStyle> styles;  // distinct ones, as far as they determine a layer
     std::map<Key, BusyTimes> by_shape;
   };
 

@@ -1,6 +1,7 @@
 #include "launch/plan/frameworks/framework.h"
 
 #include <array>
+#include <utility>
 
 #include "graph/base/check.h"
 #include "graph/base/lower_case.h"
@@ -23,21 +24,23 @@ constexpr auto kFrameworks = std::to_array<const Framework*>({
     &kHuggingFace,
 });
 
-void ApplyZeroStage(const Framework& framework, const graph::JobSpec& job, TrainingStyle* style) {
-  if (job.zero_stage == 3) {
-    style->data_parallel = graph::DataParallelKind::kFsdp;
-  } else if (job.zero_stage == 2 && style->data_parallel == graph::DataParallelKind::kMegatron) {
-    style->data_parallel = graph::DataParallelKind::kZero2;
-  }
-  style->reshard_after_forward =
-      job.zero_stage == 3 && !(framework.keeps_gathered_in_pipeline && job.parallel.pp > 1);
-}
+// The first word found decides.
+constexpr auto kPrecisionWords = std::to_array<std::pair<std::string_view, graph::Precision>>({
+    {"fp4", graph::Precision::kNvFloat4},
+    {"mx", graph::Precision::kMxFloat8},
+    {"fp8", graph::Precision::kFloat8},
+    {"float8", graph::Precision::kFloat8},
+    {"e4m3", graph::Precision::kFloat8},
+    {"bf16", graph::Precision::kBfloat16},
+    {"bfloat16", graph::Precision::kBfloat16},
+    {"fp16", graph::Precision::kFloat16},
+    {"float16", graph::Precision::kFloat16},
+    {"half", graph::Precision::kFloat16},
+    {"fp32", graph::Precision::kFloat32},
+    {"float32", graph::Precision::kFloat32},
+});
 
 }  // namespace
-
-std::span<const Framework* const> Frameworks() {
-  return kFrameworks;
-}
 
 const Framework& FrameworkOf(FrameworkFamily family) {
   for (const Framework* framework : kFrameworks) {
@@ -82,7 +85,13 @@ TrainingStyle StyleOfFramework(const Framework& framework,
   if (precision == graph::Precision::kFloat32) {
     style.gradient_type = DataType::kFloat32;
   }
-  ApplyZeroStage(framework, job, &style);
+  if (job.zero_stage == 3) {
+    style.data_parallel = graph::DataParallelKind::kFsdp;
+  } else if (job.zero_stage == 2 && style.data_parallel == graph::DataParallelKind::kMegatron) {
+    style.data_parallel = graph::DataParallelKind::kZero2;
+  }
+  style.reshard_after_forward =
+      job.zero_stage == 3 && !(framework.keeps_gathered_in_pipeline && job.parallel.pp > 1);
   Assumptions unused;
   GatherNarrowly(framework, &unused, &style);
   return style;
@@ -98,24 +107,12 @@ void GatherNarrowly(const Framework& framework, Assumptions* assumptions, Traini
 
 std::optional<graph::Precision> PrecisionNamed(std::string_view text) {
   const std::string name = LowerCase(text);
-  const auto says = [&](const char* word) { return name.find(word) != std::string::npos; };
-  if (says("fp4")) {
-    return graph::Precision::kNvFloat4;
-  }
-  if (says("mx")) {
-    return graph::Precision::kMxFloat8;
-  }
-  if (says("fp8") || says("float8") || says("e4m3")) {
-    return says("block") ? graph::Precision::kFloat8Block : graph::Precision::kFloat8;
-  }
-  if (says("bf16") || says("bfloat16")) {
-    return graph::Precision::kBfloat16;
-  }
-  if (says("fp16") || says("float16") || says("half")) {
-    return graph::Precision::kFloat16;
-  }
-  if (says("fp32") || says("float32")) {
-    return graph::Precision::kFloat32;
+  for (const auto& [word, precision] : kPrecisionWords) {
+    if (name.find(word) != std::string::npos) {
+      const bool block =
+          precision == graph::Precision::kFloat8 && name.find("block") != std::string::npos;
+      return block ? graph::Precision::kFloat8Block : precision;
+    }
   }
   return std::nullopt;
 }

@@ -1,13 +1,13 @@
 // The frameworks whose iterations we know. Each is described in a source of its own in this folder:
-// what its iterations consist of when nothing else is known, and what it cannot do. Other code
-// reads the description; only published rows, whose columns mean different things under different
-// frameworks, tell one from another. To add one: its source, its profile of host costs in
-// launch/presets/frameworks/, its enumerator and declaration below, its line in framework.cc.
+// what its iterations consist of when nothing else is known, as far as that differs from the
+// built-in trainer (TrainingStyle{}), and what it cannot do. Other code reads the description; only
+// published rows, whose columns mean different things under different frameworks, tell one from
+// another. To add one: its source, its profile of host costs in launch/presets/frameworks/, its
+// enumerator and declaration below, its line in framework.cc.
 #pragma once
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -70,9 +70,6 @@ extern const Framework kTorchtitan;
 extern const Framework kNanotron;
 extern const Framework kJax;
 extern const Framework kHuggingFace;
-
-// All of them; those that run plans in the order in which help texts list them.
-std::span<const Framework* const> Frameworks();
 
 const Framework& FrameworkOf(FrameworkFamily family);
 

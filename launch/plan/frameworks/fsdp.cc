@@ -8,16 +8,12 @@ constexpr Framework kFsdp = {
     .family = FrameworkFamily::kFsdp,
     .name = "fsdp",
     .style = [](const graph::JobSpec&) -> graph::TrainingStyle {
-      return {
-          .attention = graph::AttentionKind::kFlash1,  // Triton's
-          .gradient_accumulation_fusion = false,
-          .data_parallel = graph::DataParallelKind::kFsdp,
-          .gradient_type = DataType::kBfloat16,
-          .overlap_grad_reduce = true,
-          .overlap_param_gather = true,
-          .prefetch = 1,
-          .fsdp_root_has_ends = true,
-      };
+      return {.attention = graph::AttentionKind::kFlash1,  // Triton's
+              .gradient_accumulation_fusion = false,
+              .data_parallel = graph::DataParallelKind::kFsdp,
+              .gradient_type = DataType::kBfloat16,
+              .overlap_param_gather = true,
+              .fsdp_root_has_ends = true};
     },
 };
 

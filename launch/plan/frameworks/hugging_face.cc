@@ -7,12 +7,10 @@ constexpr Framework kHuggingFace = {
     .family = FrameworkFamily::kHuggingFace,
     .name = "eager",
     .style = [](const graph::JobSpec&) -> graph::TrainingStyle {
-      return {
-          .attention = graph::AttentionKind::kUnfused,
-          .dropout = true,
-          .fused_norm = true,
-          .gradient_accumulation_fusion = false,
-      };
+      return {.attention = graph::AttentionKind::kUnfused,
+              .dropout = true,
+              .fused_norm = true,
+              .gradient_accumulation_fusion = false};
     },
     .runs_plans = false,
 };

@@ -8,18 +8,14 @@ constexpr Framework kMegaScale = {
     .family = FrameworkFamily::kMegaScale,
     .name = "megascale",
     .style = [](const graph::JobSpec&) -> graph::TrainingStyle {
-      return {
-          .attention = graph::AttentionKind::kFlash,
-          .fused_bias_activation = true,
-          .fused_bias_dropout_add = true,
-          .fused_norm = true,
-          .tp_comm_overlap = true,
-          .parallel_block = true,
-          .overlap_p2p = true,
-          .gradient_type = DataType::kBfloat16,
-          .overlap_grad_reduce = true,
-          .overlap_param_gather = true,
-      };
+      return {.fused_bias_activation = true,
+              .fused_bias_dropout_add = true,
+              .fused_norm = true,
+              .tp_comm_overlap = true,
+              .parallel_block = true,
+              .overlap_p2p = true,
+              .gradient_type = DataType::kBfloat16,
+              .overlap_param_gather = true};
     },
 };
 

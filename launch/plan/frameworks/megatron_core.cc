@@ -25,9 +25,7 @@ constexpr Framework kMegatronCore = {
           .layers_from_front = has_experts && job.model.latent.kv_rank > 0,
           .overlap_p2p = job.parallel.vpp > 1,
           .gradient_type = DataType::kBfloat16,
-          .overlap_grad_reduce = true,
-          .overlap_param_gather = true,
-      };
+          .overlap_param_gather = true};
     },
     .gathers_8_bit = true,
 };

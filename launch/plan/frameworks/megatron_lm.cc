@@ -9,18 +9,16 @@ constexpr Framework kMegatronLm = {
     .family = FrameworkFamily::kMegatronLm,
     .name = "megatron-lm",
     .style = [](const graph::JobSpec&) -> graph::TrainingStyle {
-      return {
-          .attention = graph::AttentionKind::kUnfused,
-          .dropout = true,
-          .fused_bias_activation = true,
-          .fused_bias_dropout_add = true,
-          .fused_norm = true,
-          .compiled_cross_entropy = true,  // exponentials are a new tensor besides the logits
-          .gradient_accumulation_fusion = false,
-          .scatter_gather_p2p = true,
-          .gradient_type = DataType::kFloat16,
-          .overlap_grad_reduce = false,
-      };
+      return {.attention = graph::AttentionKind::kUnfused,
+              .dropout = true,
+              .fused_bias_activation = true,
+              .fused_bias_dropout_add = true,
+              .fused_norm = true,
+              .compiled_cross_entropy = true,  // exponentials are a new tensor besides the logits
+              .gradient_accumulation_fusion = false,
+              .scatter_gather_p2p = true,
+              .gradient_type = DataType::kFloat16,
+              .overlap_grad_reduce = false};
     },
     .precision = graph::Precision::kFloat16,
     .context_parallelism = false,

@@ -8,20 +8,15 @@ constexpr Framework kNanotron = {
     .family = FrameworkFamily::kNanotron,
     .name = "nanotron",
     .style = [](const graph::JobSpec& job) -> graph::TrainingStyle {
-      return {
-          .attention = graph::AttentionKind::kFlash,
-          .fused_norm = true,
-          .fused_rope = true,
-          .gradient_accumulation_fusion = false,
-          .async_tp_all_reduce = job.parallel.tp > 1,
-          .balanced_stages = true,
-          .serial_p2p = true,
-          .gradient_type = DataType::kFloat32,
-          .memory = graph::MemoryPattern::kNanotron,
-          .overlap_grad_reduce = true,
-          .bucket_elements = 25 * 1024 * 1024 / 2,  // 25 MB of weights
-          .bucket_elements_per_rank = 0,
-      };
+      return {.fused_norm = true,
+              .fused_rope = true,
+              .gradient_accumulation_fusion = false,
+              .async_tp_all_reduce = job.parallel.tp > 1,
+              .balanced_stages = true,
+              .serial_p2p = true,
+              .memory = graph::MemoryPattern::kNanotron,
+              .bucket_elements = 25 * 1024 * 1024 / 2,  // 25 MB of weights
+              .bucket_elements_per_rank = 0};
     },
     .interleaving = false,
     .zero = 1,
