@@ -1,3 +1,7 @@
+// A plan is on the front unless another one covers it: is as fast and as cheap, and on ties comes
+// first in the order of plans. Covering is transitive, so what a dropped plan covered is covered by
+// the one that dropped it, and the order in which plans are added has no effect. For the same
+// reason a bound settles a plan only if it is strictly worse: a tie may still be won by that order.
 #include "launch/plan/answer.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// Branch and bound over orders of starts. A branch places one more job where it fits first, and is
+// dropped if that is before the previous start; jobs that start together are placed in the order of
+// their numbers, so every schedule is reached once. Its bound takes the cheapest speed and the
+// least GPU time of each job not yet placed. Sums are exact, so a branch whose bound only equals
+// the best schedule can be dropped as well.
 #include "launch/plan/job_schedule.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// Why this is a lower bound: a folded block is a max-plus matrix, which gives the time at which
+// each stream has finished it from the times at which the streams finished what came before. Its
+// diagonal entry for the compute stream is what that stream advances at least, whatever the others
+// do, so the entries of successive blocks add up. The fastest kind of layer stands for all, and
+// where stages do not fill nodes, a node is taken to hold a whole one.
 #include "launch/plan/layer_time.h"
 
 #include <algorithm>

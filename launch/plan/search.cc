@@ -1,3 +1,8 @@
+// Which plans are left out by a bound must depend on the problem alone, or reports would differ
+// with the number of processes. So bounds are compared with the answer only while a batch is
+// formed, from the results of all earlier batches, and the size of a batch depends on nothing but
+// its number: small at first, since the most promising plans settle most of the others, then
+// doubled to keep many processes busy.
 #include "launch/plan/search.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// The failure that is reported is the same for any number of processes although each stops at its
+// own: a share is started in ascending order, so what a process leaves out comes after an item of
+// its that failed, and the first failure of all is never left out. Successive calls cannot mix,
+// since a process sends its next share only after it has the whole of this one, which takes the
+// shares of all.
 #include "launch/process/distribute.h"
 
 #include <atomic>

@@ -1,3 +1,7 @@
+// MPI's own waits spin, and many processes may share few cores: every wait here is a test followed
+// by a nap that doubles. A send never waits: a large message is complete only when its receiver
+// takes it, so two processes that send to each other first would wait forever. Its bytes are kept
+// until a later call finds it complete.
 #include "launch/process/mpi_session.h"
 
 #include <time.h>
