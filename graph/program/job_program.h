@@ -79,6 +79,9 @@ constexpr uint16_t SlotOf(PeerSlot peer) {
 struct StageProgram {
   std::vector<uint32_t> calls;    // indices into JobProgram::blocks
   uint16_t event_slot_count = 0;  // events that outlive their block
+  // Calls with which the rounds of the steady part begin, ascending: where it is worth looking for
+  // repetitions. All stages run the backward passes of a micro-batch in the same round.
+  std::vector<uint32_t> rounds;
 
   bool operator==(const StageProgram&) const = default;
 };

@@ -22,7 +22,7 @@
 namespace prism::graph::internal {
 namespace {
 
-constexpr uint32_t kNone = 0xFFFFFFFFU;
+constexpr uint32_t kAbsent = 0xFFFFFFFFU;
 
 // What the execution needs to know of a role's program, computed once.
 struct Prepared {
@@ -86,8 +86,8 @@ Prepared Prepare(const Program& program) {
 
 // Where the other end of a channel is counted.
 struct OtherEnd {
-  uint32_t rank_class = kNone;
-  uint32_t channel = kNone;
+  uint32_t rank_class = kAbsent;
+  uint32_t channel = kAbsent;
 };
 
 // A class in execution.
@@ -152,7 +152,7 @@ class Execution {
     for (uint32_t first = 0; first < states_.size(); ++first) {
       // Follow who waits for whom, so that a circle is listed as one.
       uint32_t next = first;
-      while (next != kNone && told[next] == 0 && !Finished(states_[next])) {
+      while (next != kAbsent && told[next] == 0 && !Finished(states_[next])) {
         told[next] = 1;
         next = ReportStall(states_[next], faults);
       }
@@ -268,7 +268,7 @@ class Execution {
     bool moved = false;
     while (!Drained(state, stream)) {
       const uint32_t end = GroupEnd(state, stream);
-      if (end == kNone || !ArriveAndTest(state, stream, end)) {
+      if (end == kAbsent || !ArriveAndTest(state, stream, end)) {
         return moved;
       }
       state.cursor[stream] = end;
@@ -278,7 +278,7 @@ class Execution {
   }
 
   // Collectives of one NCCL group on one stream start together. Returns the place after the group
-  // at the stream's cursor (of one op where there is none); kNone while it is not fully issued.
+  // at the stream's cursor (of one op where there is none); kAbsent while it is not fully issued.
   [[nodiscard]] static uint32_t GroupEnd(const ClassState& state, uint16_t stream) {
     const std::vector<uint32_t>& ops = state.prepared->stream_ops[stream];
     uint32_t place = state.cursor[stream];
@@ -287,7 +287,7 @@ class Execution {
            state.program->kind[ops[place + 1]] == OpKind::kCollective) {
       ++place;
       if (ops[place] >= state.host) {
-        return kNone;
+        return kAbsent;
       }
     }
     return place + 1;
@@ -306,7 +306,7 @@ class Execution {
       }
     }
     for (uint32_t place = state.cursor[stream]; place < end; ++place) {
-      over = over && WaitsFor(state, ops[place]) == kNone;
+      over = over && WaitsFor(state, ops[place]) == kAbsent;
     }
     return over;
   }
@@ -334,23 +334,23 @@ class Execution {
   }
 
   // The class that has not yet arrived where a stream op must meet it (the op's own class for an
-  // event that is not complete); kNone when the op can complete.
+  // event that is not complete); kAbsent when the op can complete.
   [[nodiscard]] uint32_t WaitsFor(const ClassState& state, uint32_t op) const {
     const Program& program = *state.program;
     switch (program.kind[op]) {
       case OpKind::kEventWait:
-        return Done(state, program.dep[op]) ? kNone : classes_.class_of[state.rank.value()];
+        return Done(state, program.dep[op]) ? kAbsent : classes_.class_of[state.rank.value()];
       case OpKind::kCollective:
         for (const CommSide& side : SidesOf(state, program.comm_slot[op])) {
           if (states_[side.rank_class].arrivals[side.slot] <= state.prepared->sequence[op]) {
             return side.rank_class;
           }
         }
-        return kNone;
+        return kAbsent;
       case OpKind::kPeerGroup:
         return WaitsForPeer(state, op);
       default:
-        return kNone;
+        return kAbsent;
     }
   }
 
@@ -368,7 +368,7 @@ class Execution {
         return other.rank_class;
       }
     }
-    return kNone;
+    return kAbsent;
   }
 
   // Adds the fault of one stalled class; returns the class that it waits for.
@@ -379,7 +379,7 @@ class Execution {
       }
       const uint32_t op = state.prepared->stream_ops[stream][state.cursor[stream]];
       const uint32_t other = WaitsFor(state, op);
-      if (other == kNone || states_[other].rank == state.rank) {
+      if (other == kAbsent || states_[other].rank == state.rank) {
         continue;  // another stream of this class is at fault and is reported there
       }
       faults.Add("stall", fmt::format("{} waits for rank {}, which {}",
@@ -388,7 +388,7 @@ class Execution {
       return other;
     }
     faults.Add("stall", fmt::format("rank {} {}", state.rank.value(), Position(state)));
-    return kNone;
+    return kAbsent;
   }
 
   // Where a class is: the host's next op, and the op at which each busy stream is held.

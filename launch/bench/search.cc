@@ -1,6 +1,6 @@
-// BenchSearch (launch/bench/bench.h): how fast plans are evaluated, from an empty cache, in the
-// order of a search, through the library, and as a complete search. Rates are per second of CPU
-// time, and plans are drawn with a fixed seed, so that two builds are compared on the same work.
+// BenchSearch (launch/bench/bench.h): how fast plans are evaluated, one by one, through the
+// library, and as a complete search. Rates are per second of CPU time, and plans are drawn with a
+// fixed seed, so that two builds are compared on the same work.
 #include "launch/plan/search.h"
 
 #include <algorithm>
@@ -18,8 +18,6 @@ namespace {
 
 constexpr int64_t kGpus = 8192;
 constexpr size_t kPlans = 200;
-constexpr size_t kManyPlans = 1000;
-constexpr size_t kNeighbours = 800;
 constexpr size_t kUsualPlans = 1000;
 
 Result<PlanEvaluator> Gpt3Evaluator() {
@@ -57,50 +55,6 @@ std::vector<Plan> DrawPlans(const PlanEvaluator& evaluator, size_t count, bool u
   return plans;
 }
 
-// What a rank of the plan computes: everything that determines its layers.
-Plan LayersOf(Plan plan) {
-  plan.parallel.pp = plan.parallel.dp = plan.parallel.vpp = 1;
-  plan.zero_stage = 0;
-  return plan;
-}
-
-// All plans that may fit with randomly drawn kinds of layers, as many kinds as give that many
-// plans: a sample of an evaluation of all plans.
-std::vector<Plan> PlansOfDrawnLayers(const PlanEvaluator& evaluator, size_t count) {
-  PlanChoices choices;
-  choices.gpus = {kGpus};
-  std::vector<Plan> all = EnumeratePlans(evaluator.problem(), choices).plans;
-  std::sort(all.begin(), all.end(), BeforeByLayers);
-  Rng rng(1, "bench search");
-  std::vector<Plan> plans;
-  while (plans.size() < count) {
-    const int64_t drawn = rng.UniformInt(0, static_cast<int64_t>(all.size()) - 1);
-    const Plan layers = LayersOf(all[static_cast<size_t>(drawn)]);
-    std::erase_if(all, [&](const Plan& plan) {
-      const bool mine = LayersOf(plan) == layers;
-      if (mine && evaluator.MemoryFloor(plan) <= evaluator.capacity_bytes()) {
-        plans.push_back(plan);
-      }
-      return mine;
-    });
-  }
-  return plans;
-}
-
-// Plans that may fit, one after the other in the order of a search, from its middle.
-std::vector<Plan> NeighbouringPlans(const PlanEvaluator& evaluator, size_t count) {
-  PlanChoices choices;
-  choices.gpus = {kGpus};
-  const PlanSpace space = EnumeratePlans(evaluator.problem(), choices);
-  std::vector<Plan> plans;
-  for (size_t i = space.plans.size() / 2; i < space.plans.size() && plans.size() < count; ++i) {
-    if (evaluator.MemoryFloor(space.plans[i]) <= evaluator.capacity_bytes()) {
-      plans.push_back(space.plans[i]);
-    }
-  }
-  return plans;
-}
-
 // How many plans were evaluated, and in which time. Rates are per second of CPU time, which leaves
 // out whatever else the machine does.
 BenchCase RateCase(const char* name, size_t count, const StopWatch& watch, int threads) {
@@ -113,28 +67,14 @@ BenchCase RateCase(const char* name, size_t count, const StopWatch& watch, int t
            {"plans_per_s_per_core", plans / watch.CpuSeconds(), "plans/s"}}};
 }
 
-// Hit rates of the cache, and how many plans were replayed by phrases.
-void AddShares(const CacheShares& before, const CacheShares& after, BenchCase* bench) {
-  const auto share = [](const replayer::CacheCount& from, const replayer::CacheCount& to) {
-    return 100.0 * static_cast<double>(to.found - from.found) /
-           static_cast<double>(to.asked - from.asked);
-  };
-  bench->metrics.push_back({"units_found", share(before.units, after.units), "%"});
-  bench->metrics.push_back({"folded_blocks_found", share(before.folds, after.folds), "%"});
-  bench->metrics.push_back({"by_phrases", share(before.by_phrases, after.by_phrases), "%"});
-}
-
 Result<BenchCase> TimesCase(const char* name,
                             const PlanEvaluator& evaluator,
                             const std::vector<Plan>& plans) {
-  const CacheShares before = evaluator.cache_shares();
   const StopWatch watch;
   for (const Plan& plan : plans) {
     PRISM_RETURN_IF_ERROR(evaluator.Time(plan).status().WithContext(DescribePlan(plan)));
   }
-  BenchCase bench = RateCase(name, plans.size(), watch, 1);
-  AddShares(before, evaluator.cache_shares(), &bench);
-  return bench;
+  return RateCase(name, plans.size(), watch, 1);
 }
 
 prism_plan_choice ChoiceOf(const Plan& plan) {
@@ -176,19 +116,9 @@ BenchResult BenchSearch(int threads) {
   PRISM_ASSIGN_OR_RETURN(const PlanEvaluator evaluator, Gpt3Evaluator());
   const std::vector<Plan> plans = DrawPlans(evaluator, kPlans, /*usual=*/false);
   std::vector<BenchCase> cases;
-  PRISM_ASSIGN_OR_RETURN(
-      BenchCase cold,
-      TimesCase("full replay of plans on 8192 GPUs, cache empty at first", evaluator, plans));
+  PRISM_ASSIGN_OR_RETURN(BenchCase cold,
+                         TimesCase("full replay of plans on 8192 GPUs", evaluator, plans));
   cases.push_back(std::move(cold));
-  PRISM_ASSIGN_OR_RETURN(const PlanEvaluator afresh, Gpt3Evaluator());
-  PRISM_ASSIGN_OR_RETURN(BenchCase ordered,
-                         TimesCase("full replay of all plans of layers that were drawn", afresh,
-                                   PlansOfDrawnLayers(afresh, kManyPlans)));
-  cases.push_back(std::move(ordered));
-  PRISM_ASSIGN_OR_RETURN(BenchCase sweep,
-                         TimesCase("full replay of neighbours in the order of a search", evaluator,
-                                   NeighbouringPlans(evaluator, kNeighbours)));
-  cases.push_back(std::move(sweep));
   const StopWatch memories;
   for (const Plan& plan : plans) {
     PRISM_RETURN_IF_ERROR(evaluator.Memory(plan).status().WithContext(DescribePlan(plan)));

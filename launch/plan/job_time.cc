@@ -8,6 +8,20 @@
 #include "replayer/cost/congestion.h"
 
 namespace prism::launch {
+namespace {
+
+// From a replay, and from one in which transfers stall where they may.
+JobTime JobTimeOf(const replayer::StageReplayResult& result,
+                  const std::optional<replayer::StageReplayResult>& stalled,
+                  const graph::TrainingStyle& style,
+                  const graph::ParameterTable& parameters) {
+  const double seconds = SecondsOfIteration(result.iteration_ns, style, parameters);
+  const double stalled_s =
+      stalled ? SecondsOfIteration(stalled->iteration_ns, style, parameters) : seconds;
+  return JobTime{seconds, std::max(seconds, stalled_s), !result.uneven.empty()};
+}
+
+}  // namespace
 
 graph::TrainingStyle WithHostTimes(const graph::JobSpec& job,
                                    graph::TrainingStyle style,
@@ -31,16 +45,6 @@ double SecondsOfIteration(DurationNs iteration_ns,
                           const graph::ParameterTable& parameters) {
   const double host = style.frozen_weights ? 0 : parameters.Value("host.iteration_ns") * 1e-9;
   return SecondsFromNs(iteration_ns) + host;
-}
-
-JobTime JobTimeOf(const replayer::StageReplayResult& result,
-                  const std::optional<replayer::StageReplayResult>& stalled,
-                  const graph::TrainingStyle& style,
-                  const graph::ParameterTable& parameters) {
-  const double seconds = SecondsOfIteration(result.iteration_ns, style, parameters);
-  const double stalled_s =
-      stalled ? SecondsOfIteration(stalled->iteration_ns, style, parameters) : seconds;
-  return JobTime{seconds, std::max(seconds, stalled_s), !result.uneven.empty()};
 }
 
 Result<JobTime> TimeOf(replayer::StageEvaluator& evaluator,

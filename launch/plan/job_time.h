@@ -2,8 +2,6 @@
 // per iteration and for experts, and the interval that parameters, repeats and assumptions leave.
 #pragma once
 
-#include <optional>
-
 #include "graph/base/status.h"
 #include "graph/job/cluster.h"
 #include "graph/job/job.h"
@@ -37,12 +35,6 @@ struct TimedJob {
 double SecondsOfIteration(DurationNs iteration_ns,
                           const graph::TrainingStyle& style,
                           const graph::ParameterTable& parameters);
-
-// From a replay, and from one in which transfers stall where they may.
-JobTime JobTimeOf(const replayer::StageReplayResult& result,
-                  const std::optional<replayer::StageReplayResult>& stalled,
-                  const graph::TrainingStyle& style,
-                  const graph::ParameterTable& parameters);
 
 // On the cluster as the job finds it; stalled_s equals seconds.
 Result<JobTime> TimeOf(replayer::StageEvaluator& evaluator,

@@ -28,15 +28,6 @@ Result<graph::JobProgram> SynthesizeOffloaded(const graph::JobSpec& job,
   return program;
 }
 
-Result<JobReplay> ReplayOffloaded(const graph::JobSpec& job,
-                                  const graph::TrainingStyle& style,
-                                  const graph::ClusterSpec& cluster,
-                                  graph::Offload what,
-                                  bool stalls) {
-  PRISM_ASSIGN_OR_RETURN(const graph::JobProgram program, SynthesizeOffloaded(job, style, what));
-  return ReplayWhole(program, cluster, stalls);
-}
-
 Result<std::vector<replayer::HostTier>> HostTiersOf(const graph::JobSpec& job,
                                                     const graph::TrainingStyle& style,
                                                     graph::Offload what) {

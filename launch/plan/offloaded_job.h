@@ -11,7 +11,6 @@
 #include "graph/job/offload.h"
 #include "graph/job/training_style.h"
 #include "graph/program/job_program.h"
-#include "launch/plan/shortened_job.h"
 #include "replayer/memory/stage_memory.h"
 
 namespace prism::launch {
@@ -20,13 +19,6 @@ namespace prism::launch {
 Result<graph::JobProgram> SynthesizeOffloaded(const graph::JobSpec& job,
                                               const graph::TrainingStyle& style,
                                               graph::Offload what);
-
-// As ReplayJob, but op by op with every micro-batch, since events of copies outlive a pass.
-Result<JobReplay> ReplayOffloaded(const graph::JobSpec& job,
-                                  const graph::TrainingStyle& style,
-                                  const graph::ClusterSpec& cluster,
-                                  graph::Offload what,
-                                  bool stalls);
 
 // What each stage keeps in host memory.
 Result<std::vector<replayer::HostTier>> HostTiersOf(const graph::JobSpec& job,

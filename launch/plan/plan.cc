@@ -93,15 +93,6 @@ bool operator<(const Plan& a, const Plan& b) {
   return KeyOf(a) < KeyOf(b);
 }
 
-bool BeforeByLayers(const Plan& a, const Plan& b) {
-  const auto layers = [](const Plan& plan) {
-    const graph::ParallelSizes& sizes = plan.parallel;
-    return std::make_tuple(sizes.tp, sizes.cp, sizes.ep, sizes.etp, plan.micro_batch_size,
-                           plan.recompute, plan.sequence_parallel);
-  };
-  return layers(a) != layers(b) ? layers(a) < layers(b) : a < b;
-}
-
 std::string DescribePlan(const Plan& plan) {
   const graph::ParallelSizes& sizes = plan.parallel;
   const std::string experts = sizes.ep > 1 ? fmt::format(", ep {}", sizes.ep) : "";

@@ -29,10 +29,6 @@ struct Plan {
 // An arbitrary total order, to break ties between plans.
 bool operator<(const Plan& a, const Plan& b);
 
-// An order in which plans of the same layers, and of the same layout among them, are neighbours, so
-// that what they have in common (launch/plan/plan_cache.h) is computed once.
-bool BeforeByLayers(const Plan& a, const Plan& b);
-
 // "tp 8, cp 1, pp 35, dp 8, vpp 1, micro-batch 1, recompute full, ZeRO 0, sequence parallel off".
 std::string DescribePlan(const Plan& plan);
 

@@ -14,7 +14,6 @@
 #include "launch/inputs/variation.h"
 #include "launch/plan/offloaded_job.h"
 #include "launch/plan/peak_flops.h"
-#include "launch/plan/shortened_job.h"
 #include "replayer/cost/cluster_check.h"
 #include "replayer/memory/model_states.h"
 #include "slicer/synthesize/model_chunks.h"
@@ -90,18 +89,15 @@ PlanEvaluator::Job PlanEvaluator::Describe(const Plan& plan) const {
 
 Result<JobTime> PlanEvaluator::TimeOfJob(const Plan& plan, bool stalls) const {
   const Job job = Describe(plan);
-  if (plan.offload != graph::Offload::kNone) {
-    PRISM_ASSIGN_OR_RETURN(
-        const JobReplay replay,
-        ReplayOffloaded(job.spec, job.style, problem_.cluster, plan.offload, stalls));
-    return JobTimeOf(replay.result, replay.stalled, job.style, problem_.cluster.parameters);
-  }
-  std::unique_ptr<PlanCache> cache = caches_->Take();
-  const Result<JobReplay> replayed =
-      ReplayJob(job.spec, job.style, problem_.cluster, stalls, cache.get());
-  caches_->GiveBack(std::move(cache));
-  PRISM_ASSIGN_OR_RETURN(const JobReplay replay, replayed);
-  return JobTimeOf(replay.result, replay.stalled, job.style, problem_.cluster.parameters);
+  PRISM_ASSIGN_OR_RETURN(const graph::JobProgram program,
+                         plan.offload == graph::Offload::kNone
+                             ? slicer::Synthesize(job.spec, job.style, slicer::Markers::kNone)
+                             : SynthesizeOffloaded(job.spec, job.style, plan.offload));
+  PRISM_ASSIGN_OR_RETURN(replayer::StageEvaluator evaluator,
+                         replayer::StageEvaluator::Create(program));
+  const TimedJob timed = {job.spec, job.style};
+  return stalls ? launch::TimeWithStalls(evaluator, timed, problem_.cluster)
+                : TimeOf(evaluator, timed, problem_.cluster);
 }
 
 Result<JobTime> PlanEvaluator::Time(const Plan& plan) const {
@@ -121,7 +117,7 @@ BusyTimes PlanEvaluator::BusyTimesOf(const Plan& plan, const Job& job) const {
                          plan.micro_batch_size,
                          plan.recompute,
                          plan.sequence_parallel};
-  const graph::TrainingStyle of_layer = slicer::UnitCache::UnitStyle(job.style);
+  const graph::TrainingStyle of_layer = slicer::UnitStyle(job.style);
   {
     const std::lock_guard<std::mutex> lock(layer_times_->mutex);
     std::get<0>(key) = InternValue(layer_times_->styles, of_layer);

@@ -18,7 +18,6 @@
 #include "launch/plan/job_time.h"
 #include "launch/plan/layer_time.h"
 #include "launch/plan/plan.h"
-#include "launch/plan/plan_cache.h"
 #include "replayer/memory/device_memory.h"
 
 namespace prism::launch {
@@ -73,9 +72,6 @@ class PlanEvaluator {
   [[nodiscard]] double Mfu(const Plan& plan, double iteration_s) const;
   [[nodiscard]] double Hfu(const Plan& plan, double iteration_s) const;
 
-  // How much of what evaluations asked for had been computed before.
-  [[nodiscard]] CacheShares cache_shares() const { return caches_->Shares(); }
-
   // What was assumed, one line each, about the framework, the cluster's parameters, its costs, and
   // its host memory.
   struct AssumptionLines {
@@ -121,7 +117,6 @@ class PlanEvaluator {
   FrameworkStyle style_;
   std::unique_ptr<LayerTimes> layer_times_ = std::make_unique<LayerTimes>();
   std::unique_ptr<MemoryFloors> memory_floors_ = std::make_unique<MemoryFloors>();
-  std::unique_ptr<PlanCaches> caches_ = std::make_unique<PlanCaches>();
 };
 
 }  // namespace prism::launch

@@ -143,20 +143,6 @@ prism_plan_result Evaluate(const PlanEvaluator& evaluator, const prism_plan_choi
   return result;
 }
 
-// An order with plans of the same layers next to each other.
-std::vector<int64_t> OrderOf(const prism_plan_choice* choices, int64_t count) {
-  std::vector<Plan> plans;
-  std::vector<int64_t> order;
-  for (int64_t i = 0; i < count; ++i) {
-    plans.push_back(IsPlan(choices[i]) ? PlanOf(choices[i]) : Plan{});
-    order.push_back(i);
-  }
-  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-    return BeforeByLayers(plans[static_cast<size_t>(a)], plans[static_cast<size_t>(b)]);
-  });
-  return order;
-}
-
 }  // namespace
 }  // namespace prism::launch
 
@@ -186,15 +172,9 @@ int64_t prism_plan_evaluate(const prism_plan_evaluator* evaluator,
                             int64_t count,
                             int32_t threads,
                             prism_plan_result* results) {
-  constexpr int64_t kTogether = 8;  // of neighbours, on one thread
-  const std::vector<int64_t> order = prism::launch::OrderOf(plans, count);
-  prism::ParallelFor(
-      std::max(threads, int32_t{1}), count,
-      [&](int64_t i) {
-        const int64_t plan = order[static_cast<size_t>(i)];
-        results[plan] = prism::launch::Evaluate(evaluator->evaluator, plans[plan]);
-      },
-      kTogether);
+  prism::ParallelFor(std::max(threads, int32_t{1}), count, [&](int64_t i) {
+    results[i] = prism::launch::Evaluate(evaluator->evaluator, plans[i]);
+  });
   return std::count_if(results, results + count, [](const prism_plan_result& result) {
     return result.status == PRISM_PLAN_OK;
   });

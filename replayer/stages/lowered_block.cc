@@ -166,9 +166,9 @@ std::vector<uint32_t> BlockLowering::CutsOf(const graph::Program& program) const
   return cuts;
 }
 
-Result<LoweredBlocks> BlockLowering::Lower(const graph::JobProgram& job, uint32_t first) {
+Result<LoweredBlocks> BlockLowering::Lower(const graph::JobProgram& job) {
   LoweredBlocks blocks;
-  for (uint32_t b = first; b < job.blocks.size(); ++b) {
+  for (uint32_t b = 0; b < job.blocks.size(); ++b) {
     const graph::Program& program = job.blocks[b];
     const std::vector<uint32_t> cuts = CutsOf(program);
     event_of_.assign(program.size(), kNone);

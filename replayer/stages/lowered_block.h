@@ -150,8 +150,8 @@ class BlockLowering {
   BlockLowering(const graph::ParallelSizes& sizes, LoweredTables* tables)
       : sizes_(sizes), tables_(*tables) {}
 
-  // All blocks from `first` on. Fails on an op that a block may not hold.
-  Result<LoweredBlocks> Lower(const graph::JobProgram& job, uint32_t first = 0);
+  // All blocks. Fails on an op that a block may not hold.
+  Result<LoweredBlocks> Lower(const graph::JobProgram& job);
 
  private:
   Result<LoweredBlock> LowerPart(const graph::Program& program, uint32_t begin, uint32_t end);

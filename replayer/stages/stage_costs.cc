@@ -21,8 +21,7 @@ DurationNs Scaled(DurationNs duration, double scale) {
   return scale == 1 ? duration : std::llround(static_cast<double>(duration) * scale);
 }
 
-}  // namespace
-
+// Before scaling.
 DurationNs WorkDuration(const WorkItem& item,
                         const ComputeCost& compute,
                         const graph::Graph& strings,
@@ -44,6 +43,8 @@ DurationNs SpanDuration(const HostSpan& span, const std::vector<DurationNs>& hos
   }
   return sum;
 }
+
+}  // namespace
 
 StageCostModel::StageCostModel(const graph::JobProgram& job, const StagePlan& plan)
     : job_(job), plan_(plan) {

@@ -35,13 +35,6 @@ struct StageCosts {
   std::vector<DurationNs> iteration_host_ns;       // by stage
 };
 
-// Durations before scaling.
-DurationNs WorkDuration(const WorkItem& item,
-                        const ComputeCost& compute,
-                        const graph::Graph& strings,
-                        const std::vector<graph::KernelSignature>& signatures);
-DurationNs SpanDuration(const HostSpan& span, const std::vector<DurationNs>& host);
-
 struct StageScales {
   double compute = 1;  // multiplies every compute duration (for intervals)
   double comm = 1;     // multiplies every transfer duration

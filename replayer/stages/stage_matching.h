@@ -25,7 +25,7 @@ class StageMatching {
     uint32_t& sequence = transfer.is_send ? channel.sent : channel.received;
     if (sequence == channel.messages.size()) {
       channel.messages.push_back(static_cast<uint32_t>(plan_->messages.size()));
-      plan_->messages.push_back({id, 0});
+      plan_->messages.push_back({.channel = id});
     }
     const uint32_t message = channel.messages[sequence++];
     if (transfer.is_send) {

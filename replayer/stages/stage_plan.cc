@@ -20,6 +20,49 @@ bool FitsOneSegment(StreamSet streams) {
   return std::popcount(streams) <= static_cast<int>(kMaxFoldedStreams);
 }
 
+// What the layout needs to know about a block at every call.
+struct BlockStreams {
+  StreamSet all = 0;
+  StreamSet kernels = 0;   // that hold kernels
+  StreamSet apart = 0;     // that wait for other stages
+  StreamSet settled = 0;   // that must not owe anything before it
+  StreamSet computed = 0;  // that must have computed before it
+  StreamSet posting = 0;   // with messages that nothing in the stage waits for
+  bool foldable = false;   // as far as can be known without what precedes it
+};
+
+// Whether a collective is one over several stages.
+bool IsMeeting(const StagePlan& plan, const StageOp& op, const graph::ParallelSizes& sizes) {
+  const uint32_t transfer = plan.tables.collectives[op.index].transfers.front();
+  return SpansStages(static_cast<GroupAxis>(plan.tables.transfers[transfer].axis), sizes);
+}
+
+BlockStreams StreamsOfBlock(const StagePlan& plan,
+                            uint32_t index,
+                            const graph::ParallelSizes& sizes) {
+  const LoweredBlock& block = plan.blocks[index];
+  BlockStreams streams;
+  for (const uint16_t stream : block.streams) {
+    streams.all |= Bit(stream);
+  }
+  for (const StageOp& op : block.ops) {
+    const bool kernel =
+        op.kind == StageOpKind::kWork && plan.tables.works[op.index].kind == graph::OpKind::kKernel;
+    const bool posts = op.kind == StageOpKind::kPeerGroup && !block.blocking;
+    streams.kernels |= kernel ? Bit(op.stream) : 0;
+    streams.posting |= posts ? Bit(op.stream) : 0;
+    const bool meets = op.kind == StageOpKind::kCollective && IsMeeting(plan, op, sizes);
+    streams.apart |= meets ? Bit(op.stream) : 0;
+  }
+  streams.apart |= streams.posting;
+  for (const BlockContext& context : plan.charges[index].contexts) {
+    streams.settled |= Bit(context.event_stream);
+    streams.computed |= context.computes_before ? 0 : Bit(context.waiting_stream);
+  }
+  streams.foldable = block.closed && !block.ops.empty() && FitsOneSegment(streams.all);
+  return streams;
+}
+
 // Ids of runs of blocks, each found from the run without its last block.
 class SegmentIds {
  public:
@@ -73,7 +116,14 @@ class StageLayout {
   Result<StageLanes> Run(bool fold, const std::vector<uint32_t>& parts, SegmentIds* segment_ids) {
     segment_ids_ = segment_ids;
     ChooseLanes(parts);
-    for (const uint32_t call : program_.calls) {
+    auto round = program_.rounds.begin();
+    for (uint32_t i = 0; i < program_.calls.size(); ++i) {
+      if (round != program_.rounds.end() && *round == i) {
+        CloseSegment();
+        lanes_.rounds.push_back(static_cast<uint32_t>(lanes_.instructions.size()));
+        ++round;
+      }
+      const uint32_t call = program_.calls[i];
       for (uint32_t part = parts[call]; part < parts[call + 1]; ++part) {
         PRISM_RETURN_IF_ERROR(AddPart(part, fold));
       }
@@ -315,7 +365,10 @@ class StageLayout {
     }
     StagePeerGroup posts;
     for (const graph::PeerTransfer& transfer : group.transfers) {
-      posts.posts.push_back({matching_->Post(transfer, stage_), transfer.is_send});
+      const uint32_t message = matching_->Post(transfer, stage_);
+      plan_->messages[message].instructions[transfer.is_send ? 1 : 0] =
+          static_cast<uint32_t>(lanes_.instructions.size());
+      posts.posts.push_back({message, transfer.is_send});
     }
     instruction->kind = InstructionKind::kPeerGroup;
     instruction->index = static_cast<uint32_t>(plan_->peer_groups.size());
@@ -378,41 +431,6 @@ class StageLayout {
 };
 
 }  // namespace
-
-bool IsMeeting(const StagePlan& plan, const StageOp& op, const graph::ParallelSizes& sizes) {
-  const uint32_t transfer = plan.tables.collectives[op.index].transfers.front();
-  return SpansStages(static_cast<GroupAxis>(plan.tables.transfers[transfer].axis), sizes);
-}
-
-BlockStreams StreamsOfBlock(const StagePlan& plan,
-                            uint32_t index,
-                            const graph::ParallelSizes& sizes) {
-  const LoweredBlock& block = plan.blocks[index];
-  BlockStreams streams;
-  for (const uint16_t stream : block.streams) {
-    streams.all |= Bit(stream);
-  }
-  for (const StageOp& op : block.ops) {
-    const bool kernel =
-        op.kind == StageOpKind::kWork && plan.tables.works[op.index].kind == graph::OpKind::kKernel;
-    const bool posts = op.kind == StageOpKind::kPeerGroup && !block.blocking;
-    streams.kernels |= kernel ? Bit(op.stream) : 0;
-    streams.posting |= posts ? Bit(op.stream) : 0;
-    if (op.kind == StageOpKind::kCollective) {
-      streams.apart |= IsMeeting(plan, op, sizes) ? Bit(op.stream) : 0;
-      for (const uint32_t transfer : plan.tables.collectives[op.index].transfers) {
-        streams.axes |= 1U << plan.tables.transfers[transfer].axis;
-      }
-    }
-  }
-  streams.apart |= streams.posting;
-  for (const BlockContext& context : plan.charges[index].contexts) {
-    streams.settled |= Bit(context.event_stream);
-    streams.computed |= context.computes_before ? 0 : Bit(context.waiting_stream);
-  }
-  streams.foldable = block.closed && !block.ops.empty() && FitsOneSegment(streams.all);
-  return streams;
-}
 
 Result<StagePlan> MakeStagePlan(const graph::JobProgram& job, bool fold) {
   StagePlan plan;

@@ -3,12 +3,13 @@
 // replayer/stages/ stage_costs.h fills in durations.
 //
 // Calls of closed blocks (lowered_block.h) are folded: a run of them is one segment, which advances
-// the host and the tails of its streams by a fixed max-plus matrix (block_fold.h). Everything else
-// is one instruction per op. Streams that meet other stages have their own lane, because they are
-// blocked while the rest advances, unless compute waits for them at once; all others are evaluated
-// in issue order, as one lane.
+// the host and the tails of its streams by a fixed max-plus matrix (block_fold.h). It ends where a
+// round does. Everything else is one instruction per op. Streams that meet other stages have their
+// own lane, because they are blocked while the rest advances, unless compute waits for them at
+// once; all others are evaluated in issue order, as one lane.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -71,6 +72,7 @@ struct StageChargeSource {
 struct PeerMessage {
   uint32_t channel = 0;
   int64_t bytes = 0;
+  std::array<uint32_t, 2> instructions = {};  // that post it: of the receiver, of the sender
 };
 
 // All messages along an axis from one stage to another.
@@ -102,6 +104,7 @@ struct StageLanes {
   std::vector<uint32_t> lane_of_stream;
   std::vector<ComputeMark> marks;
   std::vector<StageChargeSource> charge_sources;  // by instruction
+  std::vector<uint32_t> rounds;  // instructions with which they begin (StageProgram::rounds)
   uint32_t charge_count = 0;
   uint32_t event_count = 0;
   uint32_t rest_span = 0;     // host cost after the last instruction
@@ -122,25 +125,6 @@ struct StagePlan {
   std::vector<StageMeeting> meetings;
   std::vector<StageLanes> stages;
 };
-
-// What the layout needs to know about a block at every call.
-struct BlockStreams {
-  StreamSet all = 0;
-  StreamSet kernels = 0;   // that hold kernels
-  StreamSet apart = 0;     // that wait for other stages
-  StreamSet settled = 0;   // that must not owe anything before it
-  StreamSet computed = 0;  // that must have computed before it
-  StreamSet posting = 0;   // with messages that nothing in the stage waits for
-  uint32_t axes = 0;       // of its collectives, as bits
-  bool foldable = false;   // as far as can be known without what precedes it
-};
-
-BlockStreams StreamsOfBlock(const StagePlan& plan,
-                            uint32_t block,
-                            const graph::ParallelSizes& sizes);
-
-// Whether a collective is one over several stages.
-bool IsMeeting(const StagePlan& plan, const StageOp& op, const graph::ParallelSizes& sizes);
 
 // `fold` false: every op is a separate instruction. Fails if sends and receives, or collectives, of
 // the stages do not match. `job` outlives the plan.

@@ -29,6 +29,7 @@ class StageEvaluator::Impl {
     }
     StageReplayResult result;
     result.uneven = model_.uneven();
+    result.skipped_rounds = run_.skipped_rounds();
     for (size_t stage = 0; stage < plan_.stages.size(); ++stage) {
       result.stage_ns.push_back(run_.IterationNs(stage));
       result.iteration_ns = std::max(result.iteration_ns, result.stage_ns.back());

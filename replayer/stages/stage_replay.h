@@ -31,6 +31,7 @@ struct StageReplayResult {
   std::vector<DurationNs> stage_ns;  // the same, by stage
   std::vector<RankTimes> stages;     // by stage; only from a detailed evaluator
   std::vector<std::string> uneven;   // communicators whose kind differs among the ranks of a stage
+  int64_t skipped_rounds = 0;        // of the last iteration: extrapolated (stage_run.h)
 };
 
 class StageEvaluator {

@@ -25,6 +25,7 @@ bool StageRun::Run(int32_t iterations) {
     stage.host = 0;
     stage.activity = {};
   }
+  equal_ = detailed_ ? EqualRounds{} : FindEqualRounds(plan_, costs_);
   for (int32_t iteration = 0; iteration < iterations; ++iteration) {
     BeginIteration(detailed_ && iteration + 2 >= iterations);
     if (!RunIteration()) {
@@ -84,6 +85,7 @@ TimeNs StageRun::StartOf(size_t s) const {
 }
 
 bool StageRun::RunIteration() {
+  RunRounds();
   Settle();
   for (size_t s = 0; s < state_.stages.size(); ++s) {
     if (!Done(s)) {
@@ -147,6 +149,9 @@ bool StageRun::AdvanceHost(size_t s) {
   bool moved = false;
   while (waits.next < lanes.syncs.size()) {
     const uint32_t index = lanes.syncs[waits.next];
+    if (index >= stage.halt) {
+      return moved;
+    }
     const Instruction& sync = lanes.instructions[index];
     TimeNs target = 0;
     if (sync.sync == graph::OpKind::kEventSync) {
@@ -184,7 +189,8 @@ bool StageRun::AdvanceLane(size_t s, uint32_t lane) {
   const std::vector<uint32_t>& indices = plan_.stages[s].lanes[lane];
   LaneCursor& cursor = state_.stages[s].lanes[lane];
   bool moved = false;
-  while (cursor.next < indices.size() && Execute(s, indices[cursor.next], &cursor)) {
+  while (cursor.next < indices.size() && indices[cursor.next] < state_.stages[s].halt &&
+         Execute(s, indices[cursor.next], &cursor)) {
     ++cursor.next;
     moved = true;
   }

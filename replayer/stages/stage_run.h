@@ -1,5 +1,24 @@
 // Evaluates the iterations of a StagePlan: every stage's host, lanes and streams, advanced as far
 // as what is known of the other stages allows, until all are done.
+//
+// Most of a long iteration is its steady part, whose rounds are equal (equal_rounds.h), so their
+// times are extrapolated. No stage begins a round before all have advanced as far as they can in
+// the rounds before it. What happens from there on depends on a vector of times: hosts, tails,
+// events, messages under way. What waits for what does not depend on times, so a round takes the
+// vector x at its beginning to F(x) at its end, and as every time is a maximum of sums of earlier
+// ones, each component of F is convex.
+//
+// It is not enough that two rounds have moved all times by one constant, nor is it often so: a host
+// that runs ahead of its device has a pace of its own. Suppose instead that two rounds have moved
+// every time by its own step r: from x to x + r and x + 2r. Let a trial round from x + (n + 2)r
+// lead to x + (n + 3)r. Along that line each component of F(x + t r) - t r is convex and has the
+// same value at t = 0, 1 and n + 2, hence everywhere in between; so the rounds from x + 2r on do
+// lead to x + (n + 3)r, to the nanosecond. If the trial leads elsewhere, the pace changes on the
+// way, and half as many rounds are tried.
+//
+// The trial is a round of the plan, n rounds further on, and the times that it may refer to are
+// moved there: those of the two rounds before it (equal rounds refer no further back). Whatever
+// else it referred to would be unknown there, and the trial would not come to its end.
 #pragma once
 
 #include <array>
@@ -7,6 +26,7 @@
 #include <vector>
 
 #include "replayer/engine/breakdown.h"
+#include "replayer/stages/equal_rounds.h"
 #include "replayer/stages/stage_costs.h"
 #include "replayer/stages/stage_plan.h"
 
@@ -24,6 +44,9 @@ class StageRun {
   // Start to start of the last iteration.
   [[nodiscard]] DurationNs IterationNs(size_t stage) const;
   [[nodiscard]] RankTimes Times(size_t stage) const;  // detailed only
+
+  // Rounds of the last iteration that were extrapolated; none if detailed.
+  [[nodiscard]] int64_t skipped_rounds() const { return skipped_rounds_; }
 
  private:
   static constexpr TimeNs kUnknown = -1;
@@ -44,6 +67,7 @@ class StageRun {
     TimeNs host = 0;   // at the start of the iteration
     TimeNs start = 0;  // of the iteration, as the engine defines it
     TimeNs next_start = 0;
+    uint32_t halt = kNone;  // instruction before which it waits
     bool queued = false;
     Activity activity;
   };
@@ -59,7 +83,27 @@ class StageRun {
     std::vector<Meeting> meetings;
   };
 
+  // At the beginning of a round: the times that the following rounds depend on, and which of them
+  // are known and what waits.
+  struct Snapshot {
+    std::vector<TimeNs> times;
+    std::vector<int64_t> shape;
+    bool complete = true;  // nothing waits that began before the previous round
+  };
+
+  // Of the latest rounds, the last one first.
+  using History = std::array<Snapshot, 3>;
+
   void BeginIteration(bool collects);
+  void RunRounds();
+  void RunTo(size_t round);
+  void HaltAt(size_t round);
+  [[nodiscard]] static bool MovesEvenly(const History& history);
+  size_t Skip(size_t round, const History& history);
+  void MoveTo(size_t round, size_t by, const History& history);
+  [[nodiscard]] Snapshot TakeSnapshot(size_t round);
+  template <typename Visit>
+  void VisitTimes(size_t round, Visit visit);
   bool RunIteration();
   void Settle();
   void Advance(size_t stage);
@@ -85,6 +129,8 @@ class StageRun {
   const StageCosts& costs_;
   bool detailed_;
   bool collects_ = false;
+  EqualRounds equal_;
+  int64_t skipped_rounds_ = 0;
   State state_;
   std::vector<uint32_t> work_;  // stages that may be able to advance
 };

@@ -72,7 +72,11 @@ class StageOffload {
     const std::vector<uint32_t> calls = std::move(stage_->calls);
     stage_->calls.clear();
     size_t part = 0;
+    auto round = stage_->rounds.begin();
     for (uint32_t i = 0; i < calls.size(); ++i) {
+      if (round != stage_->rounds.end() && *round == i) {
+        *round++ = static_cast<uint32_t>(stage_->calls.size());
+      }
       const bool in_part = part < parts.ranges.size();
       if (in_part && parts.ranges[part].begin == i) {
         pieces.Before(part);

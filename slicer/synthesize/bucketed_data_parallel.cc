@@ -20,12 +20,9 @@ class BucketedDataParallel : public DataParallel {
         scatters_(rank_.built_in && rank_.job.zero_stage == 2),
         every_microbatch_(scatters_ ||
                           rank_.style.data_parallel == graph::DataParallelKind::kZero2) {
-    for (size_t chunk = 0; chunk < context.chunks->size(); ++chunk) {
-      const auto [known, inserted] = context.gradients->try_emplace((*context.alike)[chunk]);
-      if (inserted && !rank_.style.frozen_weights) {
-        known->second = LayOutGradients(rank_, (*context.chunks)[chunk]);
-      }
-      chunks_.push_back(known->second);
+    for (const ModelChunk& chunk : *context.chunks) {
+      chunks_.push_back(rank_.style.frozen_weights ? ChunkGradients{}
+                                                   : LayOutGradients(rank_, chunk));
       TakeSlots(&chunks_.back());
     }
   }
@@ -37,23 +34,11 @@ class BucketedDataParallel : public DataParallel {
         elements.push_back(KeptGradients(buffer));
       }
     }
-    BlockKey key = elements;
-    key.push_back(context_.style_number);
-    context_.writer->Emit(BlockKind::kZeroGradients, std::move(key),
+    context_.writer->Emit(BlockKind::kZeroGradients, elements,
                           [&] { return ZeroGradients(rank_, elements, &Tables()).program; });
     if (rank_.style.overlap_param_gather) {
       StartGathers(/*backwards=*/true);
     }
-  }
-
-  // Buckets and their events belong to the chunk, except those that chunks share.
-  [[nodiscard]] int64_t VariantOf(const StageStep& pass) const override {
-    if (pass.kind == StepKind::kForward) {
-      return WaitsForParameters(pass.microbatch) ? 1 + pass.chunk : 0;
-    }
-    const int64_t variant =
-        Reduces(pass.microbatch) ? 1 + ReductionsOf(static_cast<size_t>(pass.chunk)) : 0;
-    return AveragesWhole(pass.chunk, pass.microbatch) ? -variant : variant;
   }
 
   void CallUnit(const UnitCall& call) override {
@@ -126,24 +111,17 @@ class BucketedDataParallel : public DataParallel {
     return (*context_.chunks)[static_cast<size_t>(call.chunk)].units[call.unit];
   }
 
-  // A number for the event slots of a chunk's reductions.
-  [[nodiscard]] int64_t ReductionsOf(size_t chunk) const {
-    return context_.share_slots ? (*context_.alike)[chunk] : static_cast<int64_t>(chunk);
-  }
-
   // Of the latest chunk.
   void TakeSlots(ChunkGradients* gradients) {
-    const size_t chunk = chunks_.size() - 1;
-    const int64_t reductions = ReductionsOf(chunk);
+    const auto chunk = static_cast<int64_t>(chunks_.size() - 1);
     EventSlots& slots = context_.writer->slots();
     size_t buckets = 0;
     for (const GradBuffer& buffer : gradients->buffers) {
       ready_.emplace_back(buffer.buckets.size());
       buckets += buffer.buckets.size();
     }
-    uint32_t reduction = slots.Of(EventSlots::Use::kReduction, {reductions, 0}, buckets);
-    uint32_t gather =
-        slots.Of(EventSlots::Use::kGather, {reductions, static_cast<int64_t>(chunk)}, buckets);
+    uint32_t reduction = slots.Of(EventSlots::Use::kReduction, {chunk, 0}, buckets);
+    uint32_t gather = slots.Of(EventSlots::Use::kGather, {chunk, 0}, buckets);
     for (GradBuffer& buffer : gradients->buffers) {
       for (GradBucket& bucket : buffer.buckets) {
         bucket.reduction = reduction++;
@@ -321,13 +299,8 @@ class BucketedDataParallel : public DataParallel {
       Reduce(buffer, bucket, /*beside=*/true, &ops);
       return context_.writer->assembly().BlockOf(ops);
     }
-    BlockKey key = {context_.style_number,
-                    static_cast<int64_t>(rank_.dtype),
-                    static_cast<int64_t>(buffer.axis),
-                    Shards(buffer) ? 1 : 0,
-                    buffer.group_size > 1 ? 1 : 0,
-                    bucket.elements,
-                    bucket.reduction};
+    BlockKey key = {static_cast<int64_t>(buffer.axis), Shards(buffer) ? 1 : 0,
+                    buffer.group_size > 1 ? 1 : 0, bucket.elements, bucket.reduction};
     return context_.writer->assembly().BlockFor(BlockKind::kReduction, std::move(key), [&] {
       OpList ops;
       Reduce(buffer, bucket, /*beside=*/true, &ops);

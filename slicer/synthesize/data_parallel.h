@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <vector>
 
@@ -23,16 +22,8 @@ struct UnitCall {
 // What the writer of a stage shares with the writer of its data parallelism.
 struct StageContext {
   const RankShape* rank = nullptr;
-  uint32_t style_number = 0;  // distinguishes the rank's style from others of the assembly
   const std::vector<ModelChunk>* chunks = nullptr;
   StageWriter* writer = nullptr;
-  // By chunk: a number shared by chunks with the same content, in this stage and in others.
-  const std::vector<uint32_t>* alike = nullptr;
-  // By such a number, once known.
-  std::map<uint32_t, ChunkGradients>* gradients = nullptr;
-  // Whether reductions of chunks and units with the same content use the same event slots. On one
-  // stream the last reduction is that of the first chunk, which is the first to be waited for.
-  bool share_slots = false;
 };
 
 // State left by passes that decides what later ones emit: which sharded parameters are present or
@@ -58,11 +49,6 @@ class DataParallel {
 
   // After the units of a backward pass.
   virtual void EndBackward() = 0;
-
-  // A number that, together with the kind of pass, the units of the chunk and what is held, decides
-  // what a pass of a chunk emits and leaves held: 0, or a number specific to the chunk if its
-  // buckets or events are involved.
-  [[nodiscard]] virtual int64_t VariantOf(const StageStep& pass) const = 0;
 
   [[nodiscard]] const ParametersHeld& held() const { return held_; }
   void set_held(ParametersHeld held) { held_ = std::move(held); }

@@ -1,5 +1,4 @@
-// A JobProgram under construction: the shared tables, and blocks called by several stages, or by
-// several jobs that share one program.
+// A JobProgram under construction: the shared tables, and blocks called by several stages.
 #pragma once
 
 #include <array>
@@ -123,6 +122,8 @@ class StageWriter {
   [[nodiscard]] bool marks() const { return marks_; }
 
   JobAssembly& assembly() { return *assembly_; }
+
+  [[nodiscard]] uint32_t call_count() const { return static_cast<uint32_t>(calls_.size()); }
 
   // What was called since the last TakeCalls().
   [[nodiscard]] std::vector<uint32_t> TakeCalls() { return std::exchange(calls_, {}); }

@@ -37,7 +37,7 @@ bool HaveSameContent(const ModelChunk& a, const ModelChunk& b) {
 }
 
 // For a mixture of experts the number of replicas that share the experts is kept.
-graph::JobSpec UnitCache::UnitJob(const graph::JobSpec& job) {
+graph::JobSpec UnitJob(const graph::JobSpec& job) {
   graph::JobSpec unit = job;
   unit.parallel.pp = 1;
   unit.parallel.vpp = 1;
@@ -47,7 +47,7 @@ graph::JobSpec UnitCache::UnitJob(const graph::JobSpec& job) {
   return unit;
 }
 
-graph::TrainingStyle UnitCache::UnitStyle(const graph::TrainingStyle& style) {
+graph::TrainingStyle UnitStyle(const graph::TrainingStyle& style) {
   const graph::TrainingStyle none;
   graph::TrainingStyle unit = style;
   unit.framework = none.framework;
@@ -70,23 +70,13 @@ graph::TrainingStyle UnitCache::UnitStyle(const graph::TrainingStyle& style) {
   return unit;
 }
 
-uint32_t UnitCache::ShapeOf(const graph::JobSpec& unit_job, const graph::TrainingStyle& style) {
-  graph::JobSpec job = unit_job;
-  const graph::ParallelSizes& sizes = unit_job.parallel;
-  const Sizes varied = {sizes.tp,
-                        sizes.cp,
-                        sizes.dp,
-                        sizes.ep,
-                        sizes.etp,
-                        job.micro_batch_size,
-                        static_cast<int64_t>(job.recompute),
-                        job.sequence_parallel ? 1 : 0};
-  job.parallel = {};
-  job.micro_batch_size = 0;
-  job.recompute = {};
-  job.sequence_parallel = false;
-  const auto key = std::make_tuple(InternValue(jobs_, job), StyleOf(style), varied);
-  return shapes_.try_emplace(key, static_cast<uint32_t>(shapes_.size())).first->second;
+template <typename MakeBlocks>
+const UnitContent* ChunkMaker::Find(UnitKind kind, uint32_t place, MakeBlocks make) {
+  const auto [found, inserted] = units_.try_emplace({kind, place});
+  if (inserted) {
+    found->second = Add(make());
+  }
+  return &found->second;
 }
 
 ModelChunk ChunkMaker::Make(const RankShape& whole, int32_t stage, int32_t chunk) {
@@ -104,10 +94,9 @@ ModelChunk ChunkMaker::Make(const RankShape& whole, int32_t stage, int32_t chunk
   if (result.first) {
     place.gradient_received = !result.last && layers.begin == layers.end;
     const uint32_t bits = Bits(place.shares_embedding, place.gradient_received, false);
-    result.units.push_back(
-        {UnitKind::kEmbedding, 0, cache_->Find(UnitKind::kEmbedding, shape_, bits, [&] {
-           return Add(EmbeddingUnit(rank_, place, &assembly_->tables()));
-         })});
+    result.units.push_back({UnitKind::kEmbedding, 0, Find(UnitKind::kEmbedding, bits, [&] {
+                              return EmbeddingUnit(rank_, place, &assembly_->tables());
+                            })});
   }
   for (int64_t layer = layers.begin; layer < layers.end; ++layer) {
     place.layer = layer;
@@ -131,7 +120,7 @@ void ChunkMaker::AddEnd(UnitPlace* place, ModelChunk* chunk) {
   // All use the weights of the first one, whose backward pass comes last.
   for (int64_t i = 0; i < 1 + further; ++i) {
     const uint32_t bits = Bits(place->shares_embedding, i > 0, false);
-    chunk->units.push_back({UnitKind::kHead, 0, cache_->Find(UnitKind::kHead, shape_, bits, [&] {
+    chunk->units.push_back({UnitKind::kHead, 0, Find(UnitKind::kHead, bits, [&] {
                               UnitBlocks head = HeadUnit(rank_, *place, &assembly_->tables());
                               if (i > 0) {
                                 head.parameters.clear();
@@ -139,7 +128,7 @@ void ChunkMaker::AddEnd(UnitPlace* place, ModelChunk* chunk) {
                                 head.backward_weight.ready.clear();
                                 head.backward_input.ready.clear();
                               }
-                              return Add(std::move(head));
+                              return head;
                             })});
   }
 }
@@ -152,8 +141,8 @@ const UnitContent* ChunkMaker::Layer(const UnitPlace& place) {
   const uint32_t bits = Bits(rank_.job.model.IsMoeLayer(place.layer),
                              alternate && place.layer % 2 == 0, place.gradient_received) +
                         (place.shares_embedding ? 8U : 0U);
-  return cache_->Find(UnitKind::kLayer, shape_, bits,
-                      [&] { return Add(LayerUnit(rank_, place, &assembly_->tables())); });
+  return Find(UnitKind::kLayer, bits,
+              [&] { return LayerUnit(rank_, place, &assembly_->tables()); });
 }
 
 UnitContent ChunkMaker::Add(UnitBlocks blocks) {

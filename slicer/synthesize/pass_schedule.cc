@@ -1,13 +1,9 @@
 #include "slicer/synthesize/pass_schedule.h"
 
 #include <algorithm>
-#include <span>
-#include <unordered_map>
 #include <utility>
 
 #include <fmt/format.h>
-
-#include "graph/base/content_hash.h"
 
 namespace prism::slicer {
 namespace {
@@ -248,136 +244,6 @@ std::vector<StageStep> WithMessages(const Shape& shape, const std::vector<StageS
   return steps;
 }
 
-// Steps at which the rounds of the steady part begin.
-std::vector<uint32_t> SteadyRounds(const graph::ParallelSizes& parallel,
-                                   const std::vector<StageStep>& steps) {
-  const int64_t period = MicrobatchesOfRound(parallel) * parallel.vpp;
-  std::vector<uint32_t> forwards;
-  forwards.reserve(steps.size() / 2);
-  size_t filling = 0;  // forward passes before the first backward pass
-  uint32_t i = 0;
-  for (const StageStep& step : steps) {
-    if (step.kind == StepKind::kForward) {
-      forwards.push_back(i);
-    } else if (filling == 0 && IsPass(step.kind)) {
-      filling = forwards.size();
-    }
-    ++i;
-  }
-  std::vector<uint32_t> rounds;
-  for (size_t k = filling - 1; k < forwards.size(); k += static_cast<size_t>(period)) {
-    rounds.push_back(forwards[k]);
-  }
-  return rounds;
-}
-
-// Cuts the steps of stages into phrases: a pass with what it receives before it, if those are the
-// only messages there, and everything up to the next.
-class PhraseCutter {
- public:
-  PhraseCutter(const graph::ParallelSizes& parallel, int64_t microbatches)
-      : parallel_(parallel), last_(microbatches - 1) {}
-
-  void Add(std::vector<StageStep> steps) {
-    steps_ = std::move(steps);
-    stage_ = {};
-    stage_.phrases.reserve(steps_.size());
-    contents_.resize(steps_.size());
-    const std::vector<uint32_t> rounds = SteadyRounds(parallel_, steps_);
-    auto round = rounds.begin();
-    size_t begin = 0;  // of the phrase
-    bool has_pass = false;
-    uint32_t i = 0;
-    for (StageStep& step : steps_) {
-      const bool pass = IsPass(step.kind);
-      if (i > begin && ((pass && has_pass) || IsReceive(step))) {
-        AddPhrase(begin, i);
-        begin = i;
-        has_pass = false;
-      }
-      has_pass = has_pass || pass;
-      if (round != rounds.end() && *round == i) {
-        stage_.rounds.push_back(static_cast<uint32_t>(stage_.phrases.size()));
-        ++round;
-      }
-      Generalise(&step);
-      contents_[i++] = ContentOf(step);
-    }
-    if (begin < i) {
-      AddPhrase(begin, i);
-    }
-    schedule_.stages.push_back(std::move(stage_));
-  }
-
-  JobSchedule Take() { return std::move(schedule_); }
-
- private:
-  static constexpr uint32_t kNone = 0xFFFFFFFFU;
-
-  static bool IsReceive(const StageStep& step) {
-    return step.kind == StepKind::kExchange && !step.exchange.sends();
-  }
-
-  void Generalise(StageStep* step) const {
-    if (!IsPass(step->kind)) {
-      step->chunk = 0;  // messages are the same for any pass
-      step->microbatch = 0;
-    } else if (step->microbatch != last_) {
-      step->microbatch = std::min<int64_t>(step->microbatch, 1);
-    }
-  }
-
-  // A generalised step as a number.
-  [[nodiscard]] int64_t ContentOf(const StageStep& step) const {
-    const int64_t place = step.microbatch == last_ ? 2 : step.microbatch;
-    return ((int64_t{step.chunk} * 8 + static_cast<int64_t>(step.kind)) * 4 + place) *
-               StageExchange::kDistinct +
-           step.exchange.number();
-  }
-
-  // Usually these steps are what followed the phrase before.
-  void AddPhrase(size_t begin, size_t end) {
-    const std::span<const int64_t> content = std::span(contents_).subspan(begin, end - begin);
-    uint32_t& next = after_[latest_];
-    if (next == kNone || !std::ranges::equal(distinct_[next], content)) {
-      next = NumberOf(begin, content);
-    }
-    latest_ = next;
-    after_.resize(distinct_.size(), kNone);
-    stage_.phrases.push_back(latest_);
-  }
-
-  uint32_t NumberOf(size_t begin, std::span<const int64_t> content) {
-    ContentHash hash;
-    for (const int64_t number : content) {
-      hash.Add(number);
-    }
-    const auto [first, last] = known_.equal_range(hash.Digest());
-    for (auto known = first; known != last; ++known) {
-      if (std::ranges::equal(distinct_[known->second], content)) {
-        return known->second;
-      }
-    }
-    const auto number = static_cast<uint32_t>(distinct_.size());
-    known_.emplace(hash.Digest(), number);
-    distinct_.emplace_back(content.begin(), content.end());
-    const auto step = steps_.begin() + static_cast<std::ptrdiff_t>(begin);
-    schedule_.distinct.emplace_back(step, step + static_cast<std::ptrdiff_t>(content.size()));
-    return number;
-  }
-
-  const graph::ParallelSizes& parallel_;
-  int64_t last_;  // micro-batch
-  JobSchedule schedule_;
-  std::vector<std::vector<int64_t>> distinct_;         // as schedule_.distinct, steps as numbers
-  std::unordered_multimap<uint64_t, uint32_t> known_;  // by hash of the content
-  std::vector<uint32_t> after_ = {kNone};  // by distinct phrase: what followed it before
-  uint32_t latest_ = 0;                    // phrase
-  JobSchedule::OfStage stage_;
-  std::vector<StageStep> steps_;   // of the stage
-  std::vector<int64_t> contents_;  // of its steps, as far as they were added
-};
-
 }  // namespace
 
 bool BatchesMessages(const graph::TrainingStyle& style) {
@@ -434,27 +300,27 @@ std::vector<StageStep> StageSteps(const graph::JobSpec& job,
   return WithMessages(shape, StagePasses(job.parallel, style.schedule, stage, shape.microbatches));
 }
 
-int64_t MicrobatchesOfRound(const graph::ParallelSizes& parallel) {
-  return parallel.vpp == 1 ? 1 : parallel.pp;
-}
-
-JobSchedule ScheduleOf(const graph::JobSpec& job, const graph::TrainingStyle& style) {
-  PhraseCutter cutter(job.parallel, job.microbatches());
-  for (int32_t stage = 0; stage < job.parallel.pp; ++stage) {
-    cutter.Add(StageSteps(job, style, stage));
+std::vector<uint32_t> SteadyRounds(const graph::ParallelSizes& parallel,
+                                   const std::vector<StageStep>& steps) {
+  const size_t period =
+      parallel.vpp == 1 ? 1 : static_cast<size_t>(int64_t{parallel.pp} * parallel.vpp);
+  std::vector<uint32_t> forwards;
+  forwards.reserve(steps.size() / 2);
+  size_t filling = 0;  // forward passes before the first backward pass
+  uint32_t i = 0;
+  for (const StageStep& step : steps) {
+    if (step.kind == StepKind::kForward) {
+      forwards.push_back(i);
+    } else if (filling == 0 && IsPass(step.kind)) {
+      filling = forwards.size();
+    }
+    ++i;
   }
-  return cutter.Take();
-}
-
-const JobSchedule& ScheduleCache::Find(const graph::JobSpec& job,
-                                       const graph::TrainingStyle& style) {
-  const Key key = {job.parallel.pp, job.parallel.vpp, job.microbatches(), style.schedule,
-                   BatchesMessages(style)};
-  auto found = schedules_.find(key);
-  if (found == schedules_.end()) {
-    found = schedules_.emplace(key, ScheduleOf(job, style)).first;
+  std::vector<uint32_t> rounds;
+  for (size_t k = filling - 1; k < forwards.size(); k += period) {
+    rounds.push_back(forwards[k]);
   }
-  return found->second;
+  return rounds;
 }
 
 }  // namespace prism::slicer

@@ -7,8 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <tuple>
 #include <vector>
 
 #include "graph/base/status.h"
@@ -78,37 +76,11 @@ std::vector<StageStep> StageSteps(const graph::JobSpec& job,
                                   const graph::TrainingStyle& style,
                                   int32_t stage);
 
-// Micro-batches by which a round of the steady part advances a stage.
-int64_t MicrobatchesOfRound(const graph::ParallelSizes& parallel);
-
-// The phrases of all stages (graph/program/phrased_job.h): a pass with the messages around it. Of
-// micro-batches only the first and the last are distinguished (0, the last, and 1 for all others),
-// so that there are few distinct phrases.
-struct JobSchedule {
-  struct OfStage {
-    std::vector<uint32_t> phrases;  // indices into `distinct`, in order
-    // Phrases that begin the rounds of the steady part: every forward pass after those that fill
-    // the pipeline; if interleaved, every (pp * vpp)-th of them. The first is the pass with which
-    // backward passes begin. All stages run the backward passes of a micro-batch in the same round.
-    std::vector<uint32_t> rounds;
-  };
-
-  std::vector<std::vector<StageStep>> distinct;
-  std::vector<OfStage> stages;
-};
-
-JobSchedule ScheduleOf(const graph::JobSpec& job, const graph::TrainingStyle& style);
-
-// Schedules of many jobs, each made once.
-class ScheduleCache {
- public:
-  const JobSchedule& Find(const graph::JobSpec& job, const graph::TrainingStyle& style);
-
- private:
-  // Stages, chunks, micro-batches, kind of schedule, how messages are sent.
-  using Key = std::tuple<int32_t, int32_t, int64_t, graph::Schedule, bool>;
-
-  std::map<Key, JobSchedule> schedules_;
-};
+// Steps of a stage with which the rounds of the steady part begin: every forward pass after those
+// that fill the pipeline; if interleaved, every (pp * vpp)-th of them. The first is the pass behind
+// which backward passes begin. All stages run the backward passes of a micro-batch in the same
+// round.
+std::vector<uint32_t> SteadyRounds(const graph::ParallelSizes& parallel,
+                                   const std::vector<StageStep>& steps);
 
 }  // namespace prism::slicer

@@ -33,8 +33,6 @@ struct ShardedContent {
     uint32_t unshard = kUnwritten;
   };
   std::vector<Blocks> blocks;  // by the turn of the unit's events
-  uint32_t reduced = 0;        // if units share them, as ShardedUnit
-  uint32_t reduce = kUnwritten;
 };
 
 struct ShardedUnit {
@@ -61,8 +59,7 @@ class ShardedDataParallel : public DataParallel {
         const size_t content = NumberOf(unit.content);
         const EventSlots::Whose place = {static_cast<int64_t>(units_.size()),
                                          static_cast<int64_t>(units_.back().size())};
-        units_.back().push_back(
-            {content, context.share_slots ? contents_[content].reduced : SlotsOf(content, place)});
+        units_.back().push_back({content, SlotsOf(content, place)});
       }
       first_unit_.push_back(held_.units.size());
       held_.units.resize(held_.units.size() + chunk.units.size(), ParametersHeld::Of::kShard);
@@ -73,15 +70,6 @@ class ShardedDataParallel : public DataParallel {
   }
 
   void BeginIteration() override {}
-
-  // Each unit has its own events of reductions; the last micro-batch leaves nothing gathered.
-  [[nodiscard]] int64_t VariantOf(const StageStep& pass) const override {
-    if (pass.kind == StepKind::kForward) {
-      return 0;
-    }
-    const int64_t own = Reduces(pass.microbatch) ? 1 + (context_.share_slots ? 0 : pass.chunk) : 0;
-    return 2 * own + (IsLast(pass.microbatch) ? 1 : 0);
-  }
 
   void CallUnit(const UnitCall& call) override {
     const UnitContent& content = *contents_[Unit(call).content].unit;
@@ -195,9 +183,6 @@ class ShardedDataParallel : public DataParallel {
     contents_.back().unit = unit;
     contents_.back().shards = ShardsOf(unit->blocks.parameters);
     contents_.back().blocks.resize(turns_);
-    if (context_.share_slots) {
-      contents_.back().reduced = SlotsOf(contents_.size() - 1, {unit->forward, 0});
-    }
     return contents_.size() - 1;
   }
 
@@ -309,8 +294,7 @@ class ShardedDataParallel : public DataParallel {
 
   void Reduce(const UnitCall& call) {
     ShardedUnit& unit = Unit(call);
-    uint32_t& block = context_.share_slots ? contents_[unit.content].reduce : unit.reduce;
-    EmitOnce(&block, [&] { return ReductionOf(unit); });
+    EmitOnce(&unit.reduce, [&] { return ReductionOf(unit); });
   }
 
   // Gradients go into one buffer in the order of their shards, then to their owners; HSDP sums the

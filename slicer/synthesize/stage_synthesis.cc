@@ -19,34 +19,17 @@ bool IsBackward(StepKind kind) {
 
 }  // namespace
 
-BlockKey SynthesisShape::OptimizerKey() const {
-  const graph::ParallelSizes& sizes = rank.job.parallel;
-  return {style_number,       static_cast<int64_t>(rank.dtype),
-          sizes.tp,           sizes.cp,
-          sizes.pp,           sizes.world_size(),
-          rank.job.zero_stage};
-}
-
 StageSynthesis::StageSynthesis(const SynthesisShape& shape,
                                std::vector<ModelChunk> chunks,
-                               const StageWriter& writer,
-                               SharedPhrases* phrases)
+                               JobAssembly* assembly,
+                               bool marks)
     : shape_(shape),
       rank_(shape.rank),
       chunks_(std::move(chunks)),
-      writer_(writer),
-      phrases_(*phrases),
-      batched_(BatchesMessages(shape.rank.style)) {
-  size_t units = 0;
-  for (const ModelChunk& chunk : chunks_) {
-    alike_.push_back(phrases_.NumberOf(chunk));
-    first_unit_.push_back(units);
-    units += chunk.units.size();
-  }
-  const StageContext context = {&rank_,  shape.style_number,    &chunks_,        &writer_,
-                                &alike_, &phrases_.gradients(), shape.timed_only};
-  data_parallel_ = MakeDataParallel(context);
-  held_states_ = {data_parallel_->held()};
+      writer_(assembly, &slots_, marks),
+      batched_(BatchesMessages(shape.rank.style)),
+      data_parallel_(MakeDataParallel({&rank_, &chunks_, &writer_})),
+      held_states_({data_parallel_->held()}) {
   exchanges_.fill(kUnknown);
   batches_.fill(kUnknown);
   loss_scales_.fill(kUnknown);
@@ -57,41 +40,29 @@ bool StageSynthesis::Writes(const std::vector<ModelChunk>& chunks) const {
          std::equal(chunks_.begin(), chunks_.end(), chunks.begin(), chunks.end(), HaveSameContent);
 }
 
-graph::PhrasedStage StageSynthesis::Run(int32_t stage, const JobSchedule& schedule, uint32_t kind) {
-  data_parallel_->set_held(held_states_[kNothingHeld]);
-  const JobSchedule::OfStage& scheduled = schedule.stages[static_cast<size_t>(stage)];
-  graph::PhrasedStage phrased;
-  phrased.kind = kind;
-  phrased.steps.reserve(scheduled.phrases.size() + 2);
-  phrased.steps.push_back(Once(&begin_, [this] { Begin(); }));
-  if (writer_.marks()) {
-    for (const StageStep& step : StageSteps(rank_.job, rank_.style, stage)) {
-      phrased.steps.push_back(NewPhrase([&] { MarkedStep(step); }));
+graph::StageProgram StageSynthesis::Run(int32_t stage) {
+  held_ = 0;
+  data_parallel_->set_held(held_states_.front());
+  const std::vector<StageStep> steps = StageSteps(rank_.job, rank_.style, stage);
+  const std::vector<uint32_t> rounds = SteadyRounds(rank_.job.parallel, steps);
+  graph::StageProgram program;
+  auto round = rounds.begin();
+  Begin();
+  for (uint32_t i = 0; i < steps.size(); ++i) {
+    if (round != rounds.end() && *round == i) {
+      program.rounds.push_back(writer_.call_count());
+      ++round;
     }
-  } else {
-    AddUnmarked(schedule, scheduled.phrases, &phrased.steps);
-    phrased.rounds.reserve(scheduled.rounds.size());
-    for (const uint32_t round : scheduled.rounds) {
-      phrased.rounds.push_back(round + 1);
-    }
+    Step(steps[i]);
   }
-  phrased.steps.push_back(Once(&end_, [this] { End(); }));
-  return phrased;
-}
-
-template <typename Write>
-uint32_t StageSynthesis::NewPhrase(Write write) {
-  write();
-  std::vector<uint32_t> calls = writer_.TakeCalls();
-  return writer_.marks() ? phrases_.Add(std::move(calls)) : phrases_.NumberOf(std::move(calls));
-}
-
-template <typename Write>
-uint32_t StageSynthesis::Once(uint32_t* phrase, Write write) {
-  if (*phrase == kUnknown) {
-    *phrase = NewPhrase(write);
+  program.calls = writer_.TakeCalls();
+  if (!end_.has_value()) {
+    End();
+    end_ = writer_.TakeCalls();
   }
-  return *phrase;
+  program.calls.insert(program.calls.end(), end_->begin(), end_->end());
+  program.event_slot_count = slots_.count();
+  return program;
 }
 
 void StageSynthesis::Begin() {
@@ -106,12 +77,11 @@ void StageSynthesis::End() {
   writer_.Marker("optimizer", true);
   const OptimizerPieces pieces = data_parallel_->Pieces();
   if (!rank_.style.frozen_weights) {
-    BlockKey key = shape_.OptimizerKey();
-    key.insert(key.end(), {pieces.weights, static_cast<int64_t>(pieces.decay.size())});
+    BlockKey key = {pieces.weights, static_cast<int64_t>(pieces.decay.size())};
     key.insert(key.end(), pieces.decay.begin(), pieces.decay.end());
     key.insert(key.end(), pieces.no_decay.begin(), pieces.no_decay.end());
     writer_.Emit(BlockKind::kOptimizer, std::move(key),
-                 [&] { return OptimizerStep(rank_, pieces, &Tables(), Lists()).program; });
+                 [&] { return OptimizerStep(rank_, pieces, &Tables()).program; });
   }
   data_parallel_->FinishIteration();
   writer_.Marker("optimizer", false);
@@ -126,23 +96,18 @@ const ModelChunk& StageSynthesis::Chunk(const StageStep& step) const {
 }
 
 void StageSynthesis::Step(const StageStep& step) {
-  switch (step.kind) {
-    case StepKind::kExchange:
-      Exchange(step.exchange);
-      return;
-    case StepKind::kRelease:
-      Release();
-      return;
-    default:
-      IsBackward(step.kind) ? Backward(step) : Forward(step);
+  if (step.kind == StepKind::kExchange) {
+    Exchange(step.exchange);
+  } else if (step.kind == StepKind::kRelease) {
+    Release();
+  } else if (writer_.marks()) {
+    MarkedPass(step);
+  } else {
+    KnownPass(step);
   }
 }
 
-void StageSynthesis::MarkedStep(const StageStep& step) {
-  if (!IsPass(step.kind)) {
-    Step(step);
-    return;
-  }
+void StageSynthesis::MarkedPass(const StageStep& step) {
   const std::string microbatch = fmt::format("micro-batch {}", step.microbatch);
   const char* direction = step.kind == StepKind::kForward          ? "forward"
                           : step.kind == StepKind::kWeightGradient ? "weight gradient"
@@ -151,98 +116,36 @@ void StageSynthesis::MarkedStep(const StageStep& step) {
       rank_.job.parallel.vpp == 1 ? direction : fmt::format("{} chunk {}", direction, step.chunk);
   writer_.Marker(microbatch, true);
   writer_.Marker(pass, true);
-  Step(step);
+  Pass(step);
   writer_.Marker(pass, false);
   writer_.Marker(microbatch, false);
 }
 
-// A stage has thousands of steps: all but the first of their kind are looked up.
-void StageSynthesis::AddUnmarked(const JobSchedule& schedule,
-                                 const std::vector<uint32_t>& numbers,
-                                 std::vector<uint32_t>* steps) {
-  const size_t distinct = schedule.distinct.size();
-  known_.resize(held_states_.size() * distinct);
-  uint32_t held = kNothingHeld;
-  const KnownPhrase* known = known_.data();  // after what is held
-  const size_t first = steps->size();
-  steps->resize(first + numbers.size());
-  uint32_t* step = steps->data() + first;
-  for (const uint32_t number : numbers) {
-    KnownPhrase found = known[number];
-    if (found.phrase == kUnknown) {
-      found = Learn(schedule.distinct[number], held);
-      known_.resize(held_states_.size() * distinct);
-      known_[held * distinct + number] = found;
-      known = known_.data() + held * distinct;
-    }
-    *step++ = found.phrase;
-    if (found.held != held) {
-      held = found.held;
-      known = known_.data() + held * distinct;
-    }
+void StageSynthesis::KnownPass(const StageStep& step) {
+  constexpr size_t kPlaces = 3;
+  constexpr size_t kKinds = 4;
+  const size_t place = step.microbatch == rank_.job.microbatches() - 1 ? 2
+                       : step.microbatch > 0                           ? 1
+                                                                       : 0;
+  const size_t pass = static_cast<size_t>(step.chunk) * kKinds + static_cast<size_t>(step.kind);
+  const size_t index = (held_ * chunks_.size() * kKinds + pass) * kPlaces + place;
+  if (index >= written_.size()) {
+    written_.resize(index + 1);
   }
+  std::optional<Written>& written = written_[index];
+  if (!written.has_value()) {
+    std::vector<uint32_t> before = writer_.TakeCalls();
+    data_parallel_->set_held(held_states_[held_]);
+    Pass(step);
+    written = {writer_.TakeCalls(), InternValue(held_states_, data_parallel_->held())};
+    writer_.Call(before);
+  }
+  writer_.Call(written->calls);
+  held_ = written->held;
 }
 
-StageSynthesis::KnownPhrase StageSynthesis::Learn(const std::vector<StageStep>& steps,
-                                                  uint32_t held) {
-  ParametersHeld after = held_states_[held];
-  const uint32_t phrase = PhraseOf(steps, &after);
-  return {phrase, after == held_states_[held] ? held : InternValue(held_states_, after)};
-}
-
-uint32_t StageSynthesis::PhraseOf(const std::vector<StageStep>& steps, ParametersHeld* held) {
-  const auto pass = std::find_if(steps.begin(), steps.end(),
-                                 [](const StageStep& step) { return IsPass(step.kind); });
-  std::span<ParametersHeld::Of> mine;  // of the pass
-  if (pass != steps.end() && !held->units.empty()) {
-    const auto chunk = static_cast<size_t>(pass->chunk);
-    mine = std::span(held->units).subspan(first_unit_[chunk], chunks_[chunk].units.size());
-  }
-  const auto [found, inserted] =
-      phrases_.written().try_emplace(ContentOf(steps, held->copied_out, mine));
-  SharedPhrases::Written& written = found->second;
-  if (inserted) {
-    data_parallel_->set_held(*held);
-    written.phrase = NewPhrase([&] {
-      for (const StageStep& step : steps) {
-        Step(step);
-      }
-    });
-    *held = data_parallel_->held();
-    if (!mine.empty()) {
-      mine = std::span(held->units)
-                 .subspan(first_unit_[static_cast<size_t>(pass->chunk)], mine.size());
-    }
-    written.held.assign(mine.begin(), mine.end());
-    written.copied_out = held->copied_out;
-  } else {
-    std::copy(written.held.begin(), written.held.end(), mine.begin());
-    held->copied_out = written.copied_out;
-  }
-  return written.phrase;
-}
-
-const std::vector<int64_t>& StageSynthesis::ContentOf(const std::vector<StageStep>& steps,
-                                                      bool copied_out,
-                                                      std::span<const ParametersHeld::Of> mine) {
-  std::vector<int64_t>& content = content_;
-  content.clear();
-  content.push_back(copied_out ? 1 : 0);
-  for (const StageStep& step : steps) {
-    content.push_back(static_cast<int64_t>(step.kind));
-    if (!IsPass(step.kind)) {
-      content.push_back(step.exchange.number());
-      continue;
-    }
-    const auto chunk = static_cast<size_t>(step.chunk);
-    const bool scales_loss = step.kind == StepKind::kForward && chunks_[chunk].last;
-    content.insert(content.end(), {int64_t{alike_[chunk]}, data_parallel_->VariantOf(step),
-                                   scales_loss && step.microbatch == 0 ? 1 : 0});
-  }
-  for (const ParametersHeld::Of unit : mine) {
-    content.push_back(static_cast<int64_t>(unit));
-  }
-  return content;
+void StageSynthesis::Pass(const StageStep& step) {
+  IsBackward(step.kind) ? Backward(step) : Forward(step);
 }
 
 void StageSynthesis::MarkUnit(const ChunkUnit& unit, bool begins) {
@@ -257,7 +160,7 @@ void StageSynthesis::Forward(const StageStep& step) {
     uint32_t& block = batches_[(chunk.first ? 1U : 0U) + (chunk.last ? 2U : 0U)];
     if (block == kUnknown) {
       block = writer_.assembly().BlockFor(
-          BlockKind::kBatch, {shape_.unit_number, chunk.first ? 1 : 0, chunk.last ? 1 : 0},
+          BlockKind::kBatch, {chunk.first ? 1 : 0, chunk.last ? 1 : 0},
           [&] { return BatchLoad(shape_.unit, chunk.first, chunk.last, &Tables()).program; });
     }
     writer_.Call(block);
@@ -315,8 +218,7 @@ void StageSynthesis::Release() {
 
 void StageSynthesis::ReportAndSync() {
   if (chunks_.back().last) {
-    writer_.Emit(BlockKind::kLossReport, shape_.OptimizerKey(),
-                 [&] { return LossReport(rank_, &Tables()).program; });
+    writer_.Emit(BlockKind::kLossReport, {}, [&] { return LossReport(rank_, &Tables()).program; });
   }
   OpList ops;
   ops.DeviceSync();

@@ -1,95 +1,63 @@
-// What the stages of a job that consist of the same layers do in an iteration, written as phrases.
+// What the stages of a job that consist of the same layers do in an iteration.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <memory>
-#include <span>
+#include <optional>
 #include <vector>
 
-#include "graph/program/phrased_job.h"
+#include "graph/program/job_program.h"
 #include "graph/program/rank_shape.h"
 #include "slicer/synthesize/data_parallel.h"
 #include "slicer/synthesize/job_assembly.h"
 #include "slicer/synthesize/model_chunks.h"
 #include "slicer/synthesize/pass_schedule.h"
-#include "slicer/synthesize/shared_phrases.h"
 
 namespace prism::slicer {
 
 // What the writers of one job are given of it.
 struct SynthesisShape {
   RankShape rank;
-  RankShape unit;            // what writers of units see
-  uint32_t unit_number = 0;  // of UnitCache
-  uint32_t style_number = 0;
-  bool timed_only = false;  // of PhraseSynthesizer
-
-  // What the optimizer's kernels depend on besides its pieces.
-  [[nodiscard]] BlockKey OptimizerKey() const;
+  RankShape unit;  // what writers of units see
 };
 
 // Writes the iterations of stages that consist of the same chunks: they differ only in the order of
-// their passes, so each pass is written once.
+// their passes. A stage has thousands of passes, but of micro-batches only the first and the last
+// are distinguished, so each kind of pass is written once and then copied.
 class StageSynthesis {
  public:
-  // `phrases` outlives this, and has the slots of the writer.
+  // `shape` and `assembly` outlive this. `marks` off: markers are left out.
   StageSynthesis(const SynthesisShape& shape,
                  std::vector<ModelChunk> chunks,
-                 const StageWriter& writer,
-                 SharedPhrases* phrases);
+                 JobAssembly* assembly,
+                 bool marks);
 
   // Whether stages of those chunks can be written by this one; never with markers, which
   // distinguish layers that are otherwise equal.
   [[nodiscard]] bool Writes(const std::vector<ModelChunk>& chunks) const;
 
-  // `kind`: the number of its shared phrases among those of the job.
-  graph::PhrasedStage Run(int32_t stage, const JobSchedule& schedule, uint32_t kind);
+  graph::StageProgram Run(int32_t stage);
 
  private:
-  static constexpr uint32_t kNothingHeld = 0;  // index into held_states_
   static constexpr uint32_t kUnknown = 0xFFFFFFFFU;
 
-  // What a phrase of the schedule calls and leaves held.
-  struct KnownPhrase {
-    uint32_t phrase = kUnknown;
-    uint32_t held = kNothingHeld;
+  // What a pass calls, and the number of what it leaves held.
+  struct Written {
+    std::vector<uint32_t> calls;
+    size_t held = 0;
   };
-
-  // The phrase that `write` writes.
-  template <typename Write>
-  uint32_t NewPhrase(Write write);
-
-  // As NewPhrase, unless it is known.
-  template <typename Write>
-  uint32_t Once(uint32_t* phrase, Write write);
 
   void Begin();
   void End();
   [[nodiscard]] BlockTables& Tables() { return writer_.assembly().tables(); }
-  [[nodiscard]] TensorLists Lists() const {
-    return shape_.timed_only ? TensorLists::kSums : TensorLists::kWhole;
-  }
   [[nodiscard]] const ModelChunk& Chunk(const StageStep& step) const;
+
+  // A step in short: without markers, from what was written before.
   void Step(const StageStep& step);
-  void MarkedStep(const StageStep& step);
-
-  // Adds the steps that run these phrases of the schedule.
-  void AddUnmarked(const JobSchedule& schedule,
-                   const std::vector<uint32_t>& numbers,
-                   std::vector<uint32_t>* steps);
-
-  // A phrase with these steps, given what is held.
-  KnownPhrase Learn(const std::vector<StageStep>& steps, uint32_t held);
-
-  // The phrase for these steps, given what is held. Passes of chunks that consist of the same units
-  // are usually the same phrase (DataParallel::VariantOf).
-  uint32_t PhraseOf(const std::vector<StageStep>& steps, ParametersHeld* held);
-
-  // Everything that decides the result of PhraseOf. `mine`: held units of the pass.
-  const std::vector<int64_t>& ContentOf(const std::vector<StageStep>& steps,
-                                        bool copied_out,
-                                        std::span<const ParametersHeld::Of> mine);
+  void MarkedPass(const StageStep& step);
+  void KnownPass(const StageStep& step);
+  void Pass(const StageStep& step);
 
   void MarkUnit(const ChunkUnit& unit, bool begins);
   void Forward(const StageStep& step);
@@ -105,17 +73,14 @@ class StageSynthesis {
   const SynthesisShape& shape_;
   const RankShape& rank_;
   std::vector<ModelChunk> chunks_;
+  EventSlots slots_;
   StageWriter writer_;
-  SharedPhrases& phrases_;
   bool batched_;
   std::unique_ptr<DataParallel> data_parallel_;
-  std::vector<ParametersHeld> held_states_;  // distinct; first: before an iteration
-  uint32_t begin_ = kUnknown;                // phrases
-  uint32_t end_ = kUnknown;
-  std::vector<KnownPhrase> known_;  // by held and distinct phrase of the schedule
-  std::vector<size_t> first_unit_;  // by chunk: units before it
-  std::vector<uint32_t> alike_;     // of StageContext
-  std::vector<int64_t> content_;    // that ContentOf gives
+  std::vector<ParametersHeld> held_states_;      // distinct; first: before an iteration
+  size_t held_ = 0;                              // now; index into held_states_
+  std::vector<std::optional<Written>> written_;  // by what is held, chunk, kind and place of a pass
+  std::optional<std::vector<uint32_t>> end_;     // calls of End
   // Blocks, made when first needed.
   std::array<uint32_t, StageExchange::kDistinct> exchanges_;
   std::array<uint32_t, 4> batches_;      // by first and last chunk

@@ -12,7 +12,6 @@
 
 #include "graph/base/status.h"
 #include "graph/program/job_program.h"
-#include "graph/program/phrased_job.h"
 
 namespace prism::slicer {
 
@@ -23,10 +22,5 @@ enum class Markers : uint8_t { kAll, kNone };
 Result<graph::JobProgram> Synthesize(const graph::JobSpec& job,
                                      const graph::TrainingStyle& style,
                                      Markers markers = Markers::kAll);
-
-// The same, before every stage is written out: many times shorter if a pipeline is deep.
-Result<graph::PhrasedJob> SynthesizePhrases(const graph::JobSpec& job,
-                                            const graph::TrainingStyle& style,
-                                            Markers markers = Markers::kAll);
 
 }  // namespace prism::slicer

@@ -50,14 +50,9 @@ class WorkloadSharding : public DataParallel {
         elements.push_back(count);
       }
     }
-    BlockKey key = elements;
-    key.push_back(context_.style_number);
-    context_.writer->Emit(BlockKind::kZeroGradients, std::move(key),
+    context_.writer->Emit(BlockKind::kZeroGradients, elements,
                           [&] { return ZeroGradients(rank_, elements, &Tables()).program; });
   }
-
-  // All passes of a chunk are equal: nothing is in flight between them.
-  [[nodiscard]] int64_t VariantOf(const StageStep& /*pass*/) const override { return 0; }
 
   void CallUnit(const UnitCall& call) override {
     const UnitContent& content =

@@ -3,8 +3,9 @@
 #include "graph/base/status.h"
 #include "graph/base/time.h"
 #include "graph/job/training_style.h"
-#include "launch/plan/shortened_job.h"
 #include "replayer/memory/device_memory.h"
+#include "replayer/stages/stage_replay.h"
+#include "slicer/synthesize/synthesize.h"
 
 namespace prism::launch {
 namespace {
@@ -19,9 +20,13 @@ bool IsSynthesised(const RunContext& context) {
 }
 
 Result<double> IterationTime(const RunContext& context) {
-  PRISM_ASSIGN_OR_RETURN(const JobReplay replay,
-                         ReplayJobAlone(context.job, kBuiltIn, context.cluster));
-  return SecondsFromNs(replay.result.iteration_ns);
+  PRISM_ASSIGN_OR_RETURN(const graph::JobProgram program,
+                         slicer::Synthesize(context.job, kBuiltIn, slicer::Markers::kNone));
+  PRISM_ASSIGN_OR_RETURN(replayer::StageEvaluator evaluator,
+                         replayer::StageEvaluator::Create(program));
+  PRISM_ASSIGN_OR_RETURN(const replayer::StageReplayResult result,
+                         evaluator.Evaluate(context.cluster, {}));
+  return SecondsFromNs(result.iteration_ns);
 }
 
 Result<replayer::PeakMemory> WorstMemory(const RunContext& context) {

@@ -55,15 +55,7 @@ struct OptimizerPieces {
   int64_t weights = 0;            // elements of all parameters that the rank holds, for 8-bit casts
 };
 
-// How kernels over lists of tensors are written. kSums: in place of each list one or two tensors
-// with as many elements, or as many as a launch can access, which costs the same
-// (replayer/cost/kernel_rules.h: bytes in all).
-enum class TensorLists : uint8_t { kWhole, kSums };
-
 // Gradient norm and clipping, the step itself, values back to the type of the parameters.
-Block OptimizerStep(const RankShape& rank,
-                    const OptimizerPieces& pieces,
-                    BlockTables* tables,
-                    TensorLists lists = TensorLists::kWhole);
+Block OptimizerStep(const RankShape& rank, const OptimizerPieces& pieces, BlockTables* tables);
 
 }  // namespace prism::slicer

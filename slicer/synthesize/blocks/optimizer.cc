@@ -1,6 +1,5 @@
 // The step of Adam over this rank's flat pieces of parameters, and what comes before and after.
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "graph/base/divide.h"
@@ -76,14 +75,6 @@ Tensors Lists(const std::vector<DataType>& types, const std::vector<int64_t>& si
   return tensors;
 }
 
-// Sizes of the tensors of a list in the form in which it is written.
-std::vector<int64_t> Written(const std::vector<int64_t>& sizes, TensorLists lists) {
-  if (lists == TensorLists::kWhole || sizes.size() < 2) {
-    return sizes;
-  }
-  return {sizes.front(), std::reduce(sizes.begin() + 1, sizes.end())};
-}
-
 // A call over lists of tensors, one for each type.
 struct ListCall {
   const char* op;
@@ -94,11 +85,8 @@ struct ListCall {
 
 class OptimizerWriter {
  public:
-  OptimizerWriter(const RankShape& rank,
-                  const OptimizerPieces& pieces,
-                  BlockTables* tables,
-                  TensorLists lists)
-      : rank_(rank), pieces_(pieces), writer_(tables), lists_(lists), all_(pieces.decay) {
+  OptimizerWriter(const RankShape& rank, const OptimizerPieces& pieces, BlockTables* tables)
+      : rank_(rank), pieces_(pieces), writer_(tables), all_(pieces.decay) {
     all_.insert(all_.end(), pieces.no_decay.begin(), pieces.no_decay.end());
   }
 
@@ -135,11 +123,6 @@ class OptimizerWriter {
   }
 
  private:
-  [[nodiscard]] Tensors ListsOf(const std::vector<DataType>& types,
-                                const std::vector<int64_t>& sizes) const {
-    return Lists(types, Written(sizes, lists_));
-  }
-
   void MultiTensor(const ListCall& call, const std::vector<int64_t>& sizes) {
     std::vector<std::pair<uint32_t, uint32_t>> written;  // chunks and op
     for (auto [chunks, times] : LaunchesOver(sizes, call.types.size())) {
@@ -148,7 +131,7 @@ class OptimizerWriter {
       uint32_t op = known == written.end() ? writer_.size() : known->second;
       if (known == written.end()) {
         written.emplace_back(chunks, op);
-        writer_.Kernel(call.op, call.kernel, InputsOf(call, sizes, chunks), chunks);
+        writer_.Kernel(call.op, call.kernel, InputsOf(call, sizes), chunks);
         --times;
       }
       if (times > 0) {
@@ -157,25 +140,9 @@ class OptimizerWriter {
     }
   }
 
-  // What a launch of a call on that many chunks is written to read. As sums: only the elements of
-  // the chunks, if there are more, so that launches of steps of any size are the same kernel. It
-  // accesses no more than those twice.
-  [[nodiscard]] Tensors InputsOf(const ListCall& call,
-                                 const std::vector<int64_t>& sizes,
-                                 uint32_t chunks) const {
-    const auto count = static_cast<int64_t>(sizes.size());
-    if (lists_ == TensorLists::kWhole) {
-      Tensors inputs = Lists(call.types, sizes);
-      inputs.resize(inputs.size() + (call.steps ? sizes.size() : 0),
-                    Tensor(DataType::kFloat32, {}));
-      return inputs;
-    }
-    const int64_t all = std::reduce(sizes.begin(), sizes.end());
-    const int64_t of_chunks = chunks * kChunkElements;
-    Tensors inputs = Lists(call.types, {std::min(all, of_chunks)});
-    if (call.steps && all < of_chunks) {
-      inputs.push_back(Tensor(DataType::kFloat32, {count}));
-    }
+  static Tensors InputsOf(const ListCall& call, const std::vector<int64_t>& sizes) {
+    Tensors inputs = Lists(call.types, sizes);
+    inputs.resize(inputs.size() + (call.steps ? sizes.size() : 0), Tensor(DataType::kFloat32, {}));
     return inputs;
   }
 
@@ -207,10 +174,10 @@ class OptimizerWriter {
     MultiTensor(
         {"aten::_foreach_norm", "multi_tensor_apply_kernel<LpNormFunctor>", {DataType::kFloat32}},
         all_);
-    writer_.Kernel("aten::_foreach_norm", "lpnorm_cleanup", ListsOf({DataType::kFloat32}, all_),
+    writer_.Kernel("aten::_foreach_norm", "lpnorm_cleanup", Lists({DataType::kFloat32}, all_),
                    static_cast<uint32_t>(count));
     writer_.Kernel("aten::cat", "CatArrayBatchedCopy",
-                   ListsOf({DataType::kFloat32}, std::vector<int64_t>(all_.size(), 1)));
+                   Lists({DataType::kFloat32}, std::vector<int64_t>(all_.size(), 1)));
     writer_.Pointwise("aten::pow", {norms});
     writer_.Kernel("aten::dot", "cublasSdot", {norms, norms});
   }
@@ -297,7 +264,6 @@ class OptimizerWriter {
   const RankShape& rank_;
   const OptimizerPieces& pieces_;
   BlockWriter writer_;
-  TensorLists lists_;
   std::vector<int64_t> all_;  // pieces with and without decay
 };
 
@@ -313,11 +279,8 @@ Block ZeroGradients(const RankShape& rank,
   return writer.Finish();
 }
 
-Block OptimizerStep(const RankShape& rank,
-                    const OptimizerPieces& pieces,
-                    BlockTables* tables,
-                    TensorLists lists) {
-  return OptimizerWriter(rank, pieces, tables, lists).Step();
+Block OptimizerStep(const RankShape& rank, const OptimizerPieces& pieces, BlockTables* tables) {
+  return OptimizerWriter(rank, pieces, tables).Step();
 }
 
 }  // namespace prism::slicer
