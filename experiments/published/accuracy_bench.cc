@@ -12,6 +12,7 @@
 #include "graph/base/csv_field.h"
 #include "graph/base/file.h"
 #include "graph/base/parse_number.h"
+#include "graph/base/units.h"
 #include "launch/inputs/csv_table.h"
 #include "launch/process/stop_watch.h"
 
@@ -189,6 +190,28 @@ BenchCase SummaryCase(const SourceSummary& summary) {
   return line;
 }
 
+// Counts cells whose text no line of words.csv explains: what they say is not predicted.
+void ListUnknownCells(const std::vector<RowPlan>& plans, PublishedOutput* output) {
+  std::map<std::string, int64_t> counts;
+  int64_t cells = 0;
+  for (const RowPlan& plan : plans) {
+    for (const std::string& cell : plan.unknown_cells) {
+      ++counts[cell];
+      ++cells;
+    }
+  }
+  if (cells == 0) {
+    return;
+  }
+  output->text += fmt::format("warning: {} not understood\n", FormatCounted(cells, "cell"));
+  BenchCase line = {"accuracy", "cells not understood", {}};
+  for (const auto& [cell, count] : counts) {
+    output->text += fmt::format("  {:>6}  {}\n", count, cell);
+    line.metrics.push_back({cell, static_cast<double>(count), "cells"});
+  }
+  output->cases.push_back(std::move(line));
+}
+
 Status ReadParameterSet(const std::string& line, ProfileOverrides* overrides) {
   std::istringstream words(line);
   std::string word;
@@ -260,6 +283,7 @@ Result<PublishedOutput> BenchAccuracy(const BenchAccuracyOptions& options) {
       AddErrors("memory_", errors->second, {}, &output.cases.back().metrics);
     }
   }
+  ListUnknownCells(plans, &output);
   const double seconds = watch.Seconds();
   const double rate = static_cast<double>(plans.size()) / seconds;
   output.text += fmt::format("{} rows in {:.2f} s, {:.0f} rows/s\n", plans.size(), seconds, rate);

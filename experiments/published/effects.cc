@@ -1,31 +1,19 @@
 #include "experiments/published/effects.h"
 
 #include <algorithm>
-#include <array>
+#include <map>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "graph/base/parse_number.h"
+#include "launch/inputs/csv_table.h"
 #include "launch/inputs/options.h"
+
+#include "experiments/published/tables.h"
 
 namespace prism::launch {
 namespace {
-
-// So large that what runs at this rate takes no time (replayer/cost/parameters.cc has the limits).
-constexpr double kFree = 1e18;       // byte/s
-constexpr double kFreeRatio = 1e3;   // of a nominal rate
-constexpr double kNoStalls = 65536;  // nodes: more than any job has
-
-struct Setting {
-  std::string_view key;
-  double value;
-};
-
-struct EffectRule {
-  Effect effect;
-  std::array<Setting, 14> settings;  // of every cluster; the rest is empty
-  void (*change)(RowPlan*);          // of every job; may be null
-};
 
 void WithoutDataParallelism(RowPlan* plan) {
   graph::ParallelSizes& sizes = plan->job.parallel;
@@ -69,128 +57,64 @@ void WithoutFp32Sums(RowPlan* plan) {
   }
 }
 
-constexpr auto kRules = std::to_array<EffectRule>({
-    {{"wave-quantisation", "products take the time of their flops, not of whole tiles and waves"},
-     {{{"gpu.matmul_tile_m", 1}, {"gpu.matmul_tile_n", 1}}},
-     nullptr},
-    {{"short-inner-loops", "products over a short dimension run at the rate of long ones"},
-     {{{"gpu.matmul_half_k", 0}}},
-     nullptr},
-    {{"split-k", "no product is cut along its inner dimension"},
-     {{{"gpu.matmul_most_splits", 1}}},
-     nullptr},
-    {{"misaligned-rows", "rows off 16 bytes cost nothing"},
-     {{{"gpu.matmul_misaligned_factor", 1}}},
-     nullptr},
-    {{"attention-shape", "attention at one rate whatever its sequence and head dimension"},
-     {{{"gpu.attention_half_seq", 0}, {"gpu.attention_half_head_dim", 0}}},
-     nullptr},
-    {{"memory-bound-kernels", "what is bound by memory takes the shortest time of a kernel"},
-     {{{"gpu.hbm_efficiency", kFreeRatio}}},
-     nullptr},
-    {{"launch-floor", "kernels may be as short as their work, without gaps between them"},
-     {{{"gpu.kernel_floor_ns", 0}, {"gpu.kernel_gap_ns", 0}, {"nccl.launch_ns", 0}}},
-     nullptr},
-    {{"host-issue", "issuing ops takes the host no time"},
-     {{{"host.kernel_ns", 0},
-       {"host.collective_ns", 0},
-       {"host.collective_rank_ns", 0},
-       {"host.event_record_ns", 0},
-       {"host.event_wait_ns", 0},
-       {"host.event_sync_ns", 0},
-       {"host.stream_sync_ns", 0},
-       {"host.device_sync_ns", 0},
-       {"host.memcpy_ns", 0},
-       {"host.memset_ns", 0},
-       {"host.peer_group_ns", 0}}},
-     nullptr},
-    {{"iteration-host-time", "the host does nothing between iterations"},
-     {{{"host.iteration_ns", 0}}},
-     nullptr},
-    {{"sustained-clock", "every site runs at the clock of the GPU's profile"},
-     {{{"gpu.sustained_clock", 1}}},
-     nullptr},
-    {{"overlap-slowdown", "compute beside a collective is as fast as alone"},
-     {{{"overlap.compute_slowdown", 1}}},
-     nullptr},
-    {{"nvlink", "transfers inside a node take their latency only"},
-     {{{"net.nvlink_bytes_per_s", kFree}, {"nccl.ring_local_bytes_per_s", kFree}}},
-     nullptr},
-    {{"hierarchical-rings", "nodes are no border: NICs are never the slowest link"},
-     {{{"net.nic_bytes_per_s", kFree}}},
-     nullptr},
-    {{"shared-nics", "GPUs that share a NIC lose nothing by it"},
-     {{{"net.shared_nic_factor", 1}}},
-     nullptr},
-    {{"crossed-nics", "rings get all of their NICs wherever their GPUs are"},
-     {{{"net.crossed_nic_factor", 1}}},
-     nullptr},
-    {{"network-messages", "a step of a ring over nodes costs its bytes only"},
-     {{{"net.message_ns", 0}, {"net.hop_ns", 0}}},
-     nullptr},
-    {{"p2p-latency", "sends and receives cost their bytes only, and never stall"},
-     {{{"p2p.base_ns", 0}, {"net.stall_nodes", kNoStalls}, {"net.stall_group_nodes", kNoStalls}}},
-     nullptr},
-    {{"scattered-messages", "each tensor-parallel rank sends the whole activation"},
-     {},
-     WithoutScatteredMessages},
-    {{"data-parallelism", "replicas do not communicate"}, {}, WithoutDataParallelism},
-    {{"data-parallel-overlap", "reductions and gathers are waited for"},
-     {},
-     WithoutDataParallelOverlap},
-    {{"tensor-parallel-overlap", "tensor-parallel collectives are waited for"},
-     {},
-     WithoutTensorParallelOverlap},
-    {{"sequence-parallelism", "activations are reduced whole, norms and dropout replicated"},
-     {},
-     WithoutSequenceParallelism},
-    {{"recompute", "nothing is computed again"}, {}, WithoutRecompute},
-    {{"dropout", "nothing is dropped out"}, {}, WithoutDropout},
-    {{"fp32-gradient-sums", "DeepSpeed sums bf16 gradients as fp16 ones"}, {}, WithoutFp32Sums},
-});
+// What an effect does to the program of a job; effects that only concern parameters are absent.
+const std::map<std::string, void (*)(RowPlan*), std::less<>> kChanges = {
+    {"scattered-messages", WithoutScatteredMessages},
+    {"data-parallelism", WithoutDataParallelism},
+    {"data-parallel-overlap", WithoutDataParallelOverlap},
+    {"tensor-parallel-overlap", WithoutTensorParallelOverlap},
+    {"sequence-parallelism", WithoutSequenceParallelism},
+    {"recompute", WithoutRecompute},
+    {"dropout", WithoutDropout},
+    {"fp32-gradient-sums", WithoutFp32Sums}};
 
-constexpr auto kEffects = [] {
-  std::array<Effect, kRules.size()> effects;
-  for (size_t i = 0; i < effects.size(); ++i) {
-    effects[i] = kRules[i].effect;
+std::vector<Effect> ReadEffects() {
+  const Result<CsvTable> csv = CsvTable::Parse(kEffectsCsv, "effects.csv");
+  std::vector<Effect> effects;
+  for (size_t row = 0; row < csv->row_count(); ++row) {
+    const std::string& name = csv->Field(row, "effect");
+    if (effects.empty() || effects.back().name != name) {
+      effects.push_back({name, {}});
+    }
+    double value = 0;
+    if (ParseNumber(csv->Field(row, "value"), &value)) {
+      effects.back().parameters[csv->Field(row, "key")] = value;
+    }
   }
   return effects;
-}();
+}
 
 }  // namespace
 
-std::span<const Effect> Effects() {
-  return kEffects;
+const std::vector<Effect>& Effects() {
+  static const std::vector<Effect> effects = ReadEffects();
+  return effects;
 }
 
 Status TakeAway(const std::string& effect,
                 std::vector<RowPlan>* plans,
                 ProfileOverrides* overrides) {
-  const auto rule = std::find_if(kRules.begin(), kRules.end(), [&](const EffectRule& known) {
-    return known.effect.name == effect;
-  });
-  if (rule == kRules.end()) {
+  const auto known = std::ranges::find(Effects(), effect, &Effect::name);
+  if (known == Effects().end()) {
     std::vector<std::string> names;
-    for (const Effect& known : kEffects) {
-      names.emplace_back(known.name);
+    for (const Effect& other : Effects()) {
+      names.push_back(other.name);
     }
     const std::string near = NearestName(effect, names);
     return InvalidArgument(fmt::format("unknown effect '{}'; {}choose one of {}", effect,
                                        near.empty() ? "" : fmt::format("did you mean {}? ", near),
                                        fmt::join(names, ", ")));
   }
+  const auto change = kChanges.find(effect);
   for (RowPlan& plan : *plans) {
     if (!plan.cannot_predict.empty()) {
       continue;
     }
-    for (const Setting& setting : rule->settings) {
-      if (!setting.key.empty()) {
-        // The last profile wins over all others.
-        (*overrides)[plan.cluster.profiles.back()][std::string(setting.key)] = setting.value;
-      }
+    for (const auto& [key, value] : known->parameters) {
+      (*overrides)[plan.cluster.profiles.back()][key] = value;  // the last profile wins
     }
-    if (rule->change != nullptr) {
-      rule->change(&plan);
+    if (change != kChanges.end()) {
+      change->second(&plan);
     }
   }
   return OkStatus();

@@ -3,9 +3,8 @@
 // model, not what another model would make of its absence.
 #pragma once
 
-#include <span>
+#include <map>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "graph/base/status.h"
@@ -15,13 +14,14 @@
 
 namespace prism::launch {
 
+// A line of effects.csv, which says what is predicted without it.
 struct Effect {
-  std::string_view name;     // "wave-quantisation"
-  std::string_view without;  // what is predicted then
+  std::string name;                          // "wave-quantisation"
+  std::map<std::string, double> parameters;  // of every cluster then
 };
 
 // In the order in which they are printed.
-std::span<const Effect> Effects();
+const std::vector<Effect>& Effects();
 
 // Removes the effect from all plans: from what their jobs do, or from the parameters of their
 // clusters, which are put into `overrides`. kInvalidArgument, with a similar name, for an unknown

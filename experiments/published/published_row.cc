@@ -1,9 +1,9 @@
 #include "experiments/published/published_row.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <set>
+#include <sstream>
 
 #include <fmt/format.h>
 
@@ -11,79 +11,38 @@
 #include "graph/base/lower_case.h"
 #include "graph/base/parse_number.h"
 
+#include "experiments/published/tables.h"
+
 namespace prism::launch {
 namespace {
 
-constexpr auto kTextColumns = std::to_array<std::string_view>({
-    "id",
-    "source_key",
-    "source_ref",
-    "framework",
-    "framework_version",
-    "run_kind",
-    "model",
-    "arch",
-    "sp",
-    "zero_stage",
-    "recompute",
-    "precision",
-    "dist_optimizer",
-    "interconnect",
-    "tp_comm_overlap",
-    "dp_overlap",
-    "compile",
-    "gpu",
-    "tflops_kind",
-    "mem_kind",
-    "mem_rank",
-    "extra",
-    "verified",
-    "note",
-});
-
-// Whole numbers.
-constexpr auto kCountColumns = std::to_array<std::string_view>({
-    "layers",   "hidden",   "heads",   "kv_heads",    "ffn",          "vocab",      "seq_len",
-    "experts",  "moe_topk", "moe_ffn", "tp",          "pp",           "vpp",        "cp",
-    "ep",       "etp",      "dp",      "micro_batch", "global_batch", "grad_accum", "gpus_per_node",
-    "num_gpus",
-});
 constexpr double kMaxCount = 1 << 21;  // a product of three fits into 64 bits
-
-constexpr auto kMeasureColumns = std::to_array<std::string_view>({
-    "params_b",
-    "gpu_mem_gb",
-    "iter_time_s",
-    "iter_time_derived_s",
-    "tokens_per_s",
-    "tokens_per_s_per_gpu",
-    "samples_per_s",
-    "tflops_per_gpu",
-    "mfu_pct",
-    "hfu_pct",
-    "peak_mem_gib",
-});
-
-// At least one of each line is needed to know a row's job; any other column may be absent.
-constexpr auto kNeededColumns = std::to_array<std::array<std::string_view, 4>>({
-    {"id"},
-    {"model", "hidden"},
-    {"global_batch", "micro_batch", "grad_accum"},
-    {"num_gpus", "dp", "tp", "pp"},
-});
-
+constexpr double kMaxMeasure = 1e18;
 constexpr double kBytesPerGib = 1024.0 * 1024.0 * 1024.0;
 
-constexpr double kMaxMeasure = 1e18;
+// columns.csv: what a column holds, and which of several is needed to know a row's job.
+const CsvTable& Columns() {
+  static const Result<CsvTable> columns = CsvTable::Parse(kColumnsCsv, "columns.csv");
+  return *columns;
+}
 
-bool IsCount(std::string_view column) {
-  return std::find(kCountColumns.begin(), kCountColumns.end(), column) != kCountColumns.end();
+const std::set<std::string, std::less<>>& CountColumns() {
+  static const std::set<std::string, std::less<>> counts = [] {
+    std::set<std::string, std::less<>> names;
+    for (size_t row = 0; row < Columns().row_count(); ++row) {
+      if (Columns().Field(row, "kind") == "count") {
+        names.insert(Columns().Field(row, "column"));
+      }
+    }
+    return names;
+  }();
+  return counts;
 }
 
 // The number in the text, if it is plausible for the column.
 std::optional<double> PlausibleNumber(std::string_view column, const std::string& text) {
   double value = 0;
-  const bool counted = IsCount(column);
+  const bool counted = CountColumns().contains(column);
   const bool plausible = ParseNumber(text, &value) && std::isfinite(value) && value >= 0 &&
                          value <= (counted ? kMaxCount : kMaxMeasure) &&
                          (!counted || value == std::floor(value));
@@ -94,33 +53,29 @@ bool IsOfWord(char c) {
   return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
 }
 
+// At least one column of each group is needed; a group has the name of one of them.
 Status CheckColumns(const CsvTable& csv, const std::string& path) {
-  for (const auto& choices : kNeededColumns) {
-    const bool found = std::any_of(choices.begin(), choices.end(), [&](std::string_view column) {
-      return !column.empty() && csv.HasColumn(column);
-    });
+  for (const char* group : {"id", "model", "global_batch", "num_gpus"}) {
+    bool found = false;
+    for (size_t row = 0; row < Columns().row_count(); ++row) {
+      found |=
+          Columns().Field(row, "needed") == group && csv.HasColumn(Columns().Field(row, "column"));
+    }
     if (!found) {
-      return BadFile(
-          fmt::format("{}: has no column '{}'; a table of published training runs is needed", path,
-                      choices.front()));
+      return BadFile(fmt::format(
+          "{}: has no column '{}'; a table of published training runs is needed", path, group));
     }
   }
   return OkStatus();
 }
 
-// In the order in which the tables' README names them by kind.
 std::vector<std::string> AbsentColumns(const CsvTable& csv) {
   std::vector<std::string> absent;
-  const auto look_for = [&](const auto& columns) {
-    for (const std::string_view column : columns) {
-      if (!csv.HasColumn(column)) {
-        absent.emplace_back(column);
-      }
+  for (size_t row = 0; row < Columns().row_count(); ++row) {
+    if (!csv.HasColumn(Columns().Field(row, "column"))) {
+      absent.push_back(Columns().Field(row, "column"));
     }
-  };
-  look_for(kTextColumns);
-  look_for(kCountColumns);
-  look_for(kMeasureColumns);
+  }
   return absent;
 }
 
@@ -139,12 +94,22 @@ Status CheckIds(const CsvTable& csv, const std::string& path) {
 
 }  // namespace
 
-std::string PublishedRow::Lower(std::string_view column) const {
-  return LowerCase(Text(column));
+const std::string& ColumnEntry(std::string_view column, std::string_view entry) {
+  static const std::string none;
+  for (size_t row = 0; row < Columns().row_count(); ++row) {
+    if (Columns().Field(row, "column") == column) {
+      return Columns().Field(row, entry);
+    }
+  }
+  return none;
 }
 
-bool PublishedRow::Says(std::string_view column, std::string_view lower_case_word) const {
-  return Lower(column).find(lower_case_word) != std::string::npos;
+std::string KeyOf(const std::string& entry) {
+  return entry.substr(0, entry.find('='));
+}
+
+std::string PublishedRow::Lower(std::string_view column) const {
+  return LowerCase(Text(column));
 }
 
 std::optional<double> PublishedRow::Number(std::string_view column) const {
@@ -153,20 +118,12 @@ std::optional<double> PublishedRow::Number(std::string_view column) const {
 }
 
 std::string PublishedRow::Fault() const {
-  const auto fault = [&](std::string_view column) {
+  for (size_t row = 0; row < Columns().row_count(); ++row) {
+    const std::string& column = Columns().Field(row, "column");
     const std::string& field = Text(column);
-    return field.empty() || PlausibleNumber(column, field).has_value()
-               ? std::string()
-               : fmt::format("{}: '{}' is not a possible number", column, field);
-  };
-  for (const std::string_view column : kCountColumns) {
-    if (std::string found = fault(column); !found.empty()) {
-      return found;
-    }
-  }
-  for (const std::string_view column : kMeasureColumns) {
-    if (std::string found = fault(column); !found.empty()) {
-      return found;
+    const bool is_text = Columns().Field(row, "kind") == "text";
+    if (!is_text && !field.empty() && !PlausibleNumber(column, field).has_value()) {
+      return fmt::format("{}: '{}' is not a possible number", column, field);
     }
   }
   return {};
@@ -199,32 +156,110 @@ std::vector<std::string> PublishedRow::Words(std::string_view column) const {
   return words;
 }
 
-std::optional<bool> PublishedRow::Flag(std::string_view column) const {
-  const std::vector<std::string> words = Words(column);
-  if (words.size() != 1) {
-    return std::nullopt;
+std::string PublishedRow::WordsText(std::string_view column) const {
+  std::string text = Text(column).empty() ? "" : ".";
+  for (const std::string& word : Words(column)) {
+    text += word + ".";
   }
-  const std::string& word = words.front();
-  if (word == "yes" || word == "true" || word == "1" || word == "on") {
-    return true;
-  }
-  if (word == "no" || word == "false" || word == "0" || word == "off") {
+  return text;
+}
+
+bool PublishedRow::Fits(const Word& word) const {
+  constexpr std::string_view kWords = ".words";
+  constexpr std::string_view kExtra = "extra:";
+  if (!Matches(word.source, LowerCase(Source()))) {
     return false;
+  }
+  const std::string_view column = word.column;
+  if (column == "argument") {
+    return std::ranges::any_of(Entries(), [&](const std::string& entry) {
+      return Matches(word.text, entry) || Matches(word.text, KeyOf(entry));
+    });
+  }
+  if (column.ends_with(kWords)) {
+    return Matches(word.text, WordsText(column.substr(0, column.size() - kWords.size())));
+  }
+  if (column.starts_with(kExtra)) {
+    return Matches(word.text, LowerCase(Extra(column.substr(kExtra.size()))));
+  }
+  if (column == "recipe") {
+    return Matches(word.text, recipe_);
+  }
+  return Matches(word.text, column == "source" ? LowerCase(Source()) : Lower(column));
+}
+
+std::string_view PublishedRow::Meaning(std::string_view field) const {
+  const auto words = WordsAbout(field);
+  const auto found = std::ranges::find_if(words, [&](const Word& word) { return Fits(word); });
+  return found == words.end() ? std::string_view() : found->value;
+}
+
+std::vector<std::string_view> PublishedRow::Meanings(std::string_view field) const {
+  std::vector<std::string_view> values;
+  for (const Word& word : WordsAbout(field)) {
+    if (Fits(word)) {
+      values.emplace_back(word.value);
+    }
+  }
+  return values;
+}
+
+std::optional<int64_t> PublishedRow::Meant(std::string_view field) const {
+  int64_t number = 0;
+  return ParseNumber(Meaning(field), &number) ? std::optional(number) : std::nullopt;
+}
+
+std::optional<bool> PublishedRow::Flag(std::string_view column) const {
+  const std::string text = WordsText(column);
+  for (const Word& word : WordsAbout("flag")) {
+    if (Matches(word.text, text)) {
+      return word.value == "yes";
+    }
   }
   return std::nullopt;
 }
 
-std::string PublishedRow::Extra(std::string_view key) const {
-  const std::string& extra = Text("extra");
-  size_t begin = 0;
-  while (begin < extra.size()) {
-    const size_t end = std::min(extra.find(';', begin), extra.size());
-    const std::string_view entry = std::string_view(extra).substr(begin, end - begin);
-    const size_t equals = entry.find('=');
-    if (equals != std::string_view::npos && entry.substr(0, equals) == key) {
-      return std::string(entry.substr(equals + 1));
+bool PublishedRow::Knows(std::string_view column) const {
+  const auto knows = [&](const std::string& field) {
+    return std::ranges::any_of(WordsAbout(field), [&](const Word& word) {
+      return word.column.substr(0, word.column.find('.')) == column && Fits(word);
+    });
+  };
+  return IsSilent(column) || Flag(column).has_value() || knows("-") ||
+         std::ranges::any_of(Alternatives(ColumnEntry(column, "words")), knows);
+}
+
+std::vector<std::string> PublishedRow::UnknownColumns() const {
+  std::vector<std::string> unknown;
+  for (size_t row = 0; row < Columns().row_count(); ++row) {
+    const std::string& column = Columns().Field(row, "column");
+    if (!Columns().Field(row, "words").empty() && !Knows(column)) {
+      unknown.push_back(column);
     }
-    begin = end + 1;
+  }
+  return unknown;
+}
+
+PublishedRow PublishedRow::WithRecipe(const std::string& recipe) const {
+  PublishedRow row = *this;
+  row.recipe_ = recipe;
+  return row;
+}
+
+std::vector<std::string> PublishedRow::Entries() const {
+  std::vector<std::string> entries;
+  std::istringstream stream(Text("extra"));
+  for (std::string entry; std::getline(stream, entry, ';');) {
+    entries.push_back(entry);
+  }
+  return entries;
+}
+
+std::string PublishedRow::Extra(std::string_view key) const {
+  for (const std::string& entry : Entries()) {
+    if (entry.find('=') != std::string::npos && KeyOf(entry) == key) {
+      return entry.substr(key.size() + 1);
+    }
   }
   return {};
 }
@@ -233,10 +268,6 @@ std::string PublishedRow::Source() const {
   const std::string& stated = Text("source_key");
   const std::string& id = Text("id");
   return stated.empty() ? id.substr(0, id.rfind('-')) : stated;
-}
-
-bool PublishedRow::IsFrom(std::string_view lower_case_word) const {
-  return LowerCase(Source()).find(lower_case_word) != std::string::npos;
 }
 
 std::optional<double> PublishedRow::MeasuredSeconds() const {

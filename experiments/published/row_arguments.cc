@@ -1,76 +1,17 @@
 #include "experiments/published/row_arguments.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <string>
 
 #include <fmt/format.h>
 
+#include "graph/base/parse_number.h"
+
 namespace prism::launch {
 namespace {
 
 using graph::AttentionKind;
-
-struct Words {
-  std::string_view tokenizer;
-  int64_t count;
-};
-
-// The tests' data are encoded in GPT-2's byte pairs unless they say otherwise; BERT's program uses
-// its word pieces.
-constexpr auto kWords = std::to_array<Words>({{"", 50257},
-                                              {"BertWordPieceLowerCase", 30522},
-                                              {"BertWordPieceCase", 28996},
-                                              {"Llama2Tokenizer", 32000}});
-
-struct Argument {
-  std::string_view column;
-  std::string_view name;
-};
-
-constexpr auto kArguments = std::to_array<Argument>({
-    {"ffn", "ffn-hidden-size"},
-    {"vocab", "vocab-size"},
-    {"experts", "num-experts"},
-    {"moe_ffn", "moe-ffn-hidden-size"},
-});
-constexpr auto kFlags = std::to_array<Argument>({
-    {"sp", "sequence-parallel"},
-    {"dist_optimizer", "use-distributed-optimizer"},
-});
-
-struct Unmodelled {
-  std::string_view argument;
-  std::string_view otherwise;  // the value without effect, "" if the argument has none
-  double spread;               // of the time
-};
-
-constexpr double kLittle = 0.02;
-constexpr double kSome = 0.1;
-
-constexpr auto kUnmodelled = std::to_array<Unmodelled>({
-    {"optimizer", "adam", kLittle},
-    {"use-precision-aware-optimizer", "", 0},
-    {"main-grads-dtype", "fp32", 0},
-    {"main-params-dtype", "fp32", 0},
-    {"exp-avg-dtype", "fp32", 0},
-    {"exp-avg-sq-dtype", "fp32", 0},
-    {"optimizer-cpu-offload", "", kSome},
-    {"cpu-offloading", "", kSome},
-    {"fp8-param-gather", "", kLittle},
-    {"reuse-grad-buf-for-mxfp8-param-ag", "", 0},
-    {"enable-cuda-graph", "", kSome},
-    {"cuda-graph-impl", "none", kSome},
-    {"external-cuda-graph", "", kSome},
-    {"window-size", "", kSome},
-    {"recompute-num-layers", "1", kSome},
-    {"moe-latent-size", "", kSome},
-    {"moe-expert-capacity-factor", "", kSome},
-    {"moe-shared-expert-overlap", "", kLittle},
-    {"hierarchical-context-parallel-sizes", "", kLittle},
-    {"heterogeneous-layers-config-path", "", kSome},
-});
 
 bool DropsOut(const PublishedRow& row) {
   const std::string share = row.Extra("hidden-dropout");
@@ -79,20 +20,34 @@ bool DropsOut(const PublishedRow& row) {
 
 // cuDNN of the long-term container of 2025 had no deterministic kernels with dropout.
 bool LacksDeterministicKernels(const PublishedRow& row) {
-  return HasArgument(row, "deterministic-mode") && DropsOut(row) &&
-         row.Says("source_ref", "_lts_") && row.Text("framework_version") < "2026";
+  return HasArgument(row, "deterministic-mode") && DropsOut(row) && row.Is("long-term container") &&
+         row.Text("framework_version") < "2026";
 }
+
+constexpr EnumNames<AttentionKind, 2> kAttentionNames = {
+    {{AttentionKind::kUnfused, "unfused"}, {AttentionKind::kFlash, "flash"}}};
 
 // If no backend is given Transformer Engine uses cuDNN's kernels; Megatron's own layers are
 // unfused.
 AttentionKind AttentionOf(const PublishedRow& row) {
-  const std::string backend = row.Extra("attention-backend");
-  if (backend == "unfused" || backend == "local" || row.Extra("transformer_impl") == "local" ||
-      (backend.empty() && LacksDeterministicKernels(row))) {
-    return AttentionKind::kUnfused;
+  const bool lacks = row.Extra("attention-backend").empty() && LacksDeterministicKernels(row);
+  return lacks
+             ? AttentionKind::kUnfused
+             : row.Meant("attention of arguments", kAttentionNames).value_or(AttentionKind::kCudnn);
+}
+
+// Arguments that change time or memory and are not modelled.
+void NoteArguments(const PublishedRow& row, Assumptions* assumptions) {
+  for (const std::string& entry : row.Entries()) {
+    const auto words = WordsAbout("unmodelled");
+    const auto word = std::ranges::find_if(words, [&](const Word& known) {
+      return Matches(known.text, entry) || Matches(known.text, KeyOf(entry));
+    });
+    double spread = 0;
+    if (word != words.end() && ParseNumber(word->value, &spread)) {
+      assumptions->Add(fmt::format("argument: {}, without effect here", entry), spread);
+    }
   }
-  const bool flash = backend == "flash" || HasArgument(row, "use-flash-attn");
-  return flash ? AttentionKind::kFlash : AttentionKind::kCudnn;
 }
 
 }  // namespace
@@ -102,16 +57,8 @@ bool StatesArguments(const PublishedRow& row) {
 }
 
 bool HasArgument(const PublishedRow& row, std::string_view name) {
-  const std::string& extra = row.Text("extra");
-  for (size_t begin = 0; begin < extra.size();) {
-    const size_t end = std::min(extra.find(';', begin), extra.size());
-    const std::string_view entry = std::string_view(extra).substr(begin, end - begin);
-    if (entry.substr(0, entry.find('=')) == name) {
-      return true;
-    }
-    begin = end + 1;
-  }
-  return false;
+  return std::ranges::any_of(row.Entries(),
+                             [&](const std::string& entry) { return KeyOf(entry) == name; });
 }
 
 int64_t IntegerArgument(const PublishedRow& row, std::string_view name, int64_t otherwise) {
@@ -121,25 +68,18 @@ int64_t IntegerArgument(const PublishedRow& row, std::string_view name, int64_t 
 }
 
 std::optional<int64_t> ArgumentFor(const PublishedRow& row, std::string_view column) {
-  const auto* const entry =
-      std::find_if(kArguments.begin(), kArguments.end(),
-                   [&](const Argument& argument) { return argument.column == column; });
-  if (entry == kArguments.end() || !StatesArguments(row)) {
-    return std::nullopt;
-  }
-  const int64_t number = IntegerArgument(row, entry->name, 0);
+  const int64_t number =
+      StatesArguments(row) ? IntegerArgument(row, ColumnEntry(column, "argument"), 0) : 0;
   return number > 0 ? std::optional(number) : std::nullopt;
 }
 
 std::optional<bool> FlagFor(const PublishedRow& row, std::string_view column) {
-  const auto* const entry = std::find_if(
-      kFlags.begin(), kFlags.end(), [&](const Argument& flag) { return flag.column == column; });
-  return entry == kFlags.end() || !StatesArguments(row)
-             ? std::nullopt
-             : std::optional(HasArgument(row, entry->name));
+  return StatesArguments(row) ? std::optional(HasArgument(row, ColumnEntry(column, "argument")))
+                              : std::nullopt;
 }
 
-void ReadArguments(const PublishedRow& row, graph::TrainingStyle* style) {
+void ReadArguments(const PublishedRow& row, Assumptions* assumptions, graph::TrainingStyle* style) {
+  NoteArguments(row, assumptions);
   style->attention = AttentionOf(row);
   style->dropout = DropsOut(row);
   style->fused_bias_activation = !HasArgument(
@@ -167,28 +107,9 @@ void ReadArguments(const PublishedRow& row, graph::TrainingStyle* style) {
   }
 }
 
-void NoteArguments(const PublishedRow& row, Assumptions* assumptions) {
-  for (const Unmodelled& entry : kUnmodelled) {
-    if (HasArgument(row, entry.argument) &&
-        (entry.otherwise.empty() || row.Extra(entry.argument) != entry.otherwise)) {
-      const std::string value = row.Extra(entry.argument);
-      assumptions->Add(fmt::format("argument: {}{}{}, without effect here", entry.argument,
-                                   value.empty() ? "" : "=", value),
-                       entry.spread);
-    }
-  }
-}
-
 std::optional<int64_t> WordsOfTokenizer(const PublishedRow& row) {
-  const bool of_bert = row.Says("arch", "bert");
-  const std::string name = of_bert ? "BertWordPieceLowerCase" : row.Extra("tokenizer");
-  for (const Words& entry : kWords) {
-    if (entry.tokenizer == name) {
-      const std::string more = row.Extra("vocab-extra-ids");
-      return entry.count + std::atoll(more.c_str());
-    }
-  }
-  return std::nullopt;
+  const std::optional<int64_t> words = row.Meant("words of tokenizer");
+  return words.has_value() ? *words + std::atoll(row.Extra("vocab-extra-ids").c_str()) : words;
 }
 
 }  // namespace prism::launch

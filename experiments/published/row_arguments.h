@@ -23,15 +23,13 @@ bool HasArgument(const PublishedRow& row, std::string_view name);
 // The number after "name=", if there is one from 1 to 2^20, else `otherwise`.
 int64_t IntegerArgument(const PublishedRow& row, std::string_view name, int64_t otherwise);
 
-// The value of an empty column of such a row, if an argument gives it; null if none does.
+// The value of an empty column of such a row that an argument gives; null if it does not.
 std::optional<int64_t> ArgumentFor(const PublishedRow& row, std::string_view column);
 std::optional<bool> FlagFor(const PublishedRow& row, std::string_view column);
 
-// For a row that states its arguments: what megatron/training/arguments.py derives from them.
-void ReadArguments(const PublishedRow& row, graph::TrainingStyle* style);
-
-// For such a row: notes those arguments that change time or memory and are not modelled.
-void NoteArguments(const PublishedRow& row, Assumptions* assumptions);
+// For a row that states its arguments: what megatron/training/arguments.py derives from them; notes
+// those that change time or memory and are not modelled.
+void ReadArguments(const PublishedRow& row, Assumptions* assumptions, graph::TrainingStyle* style);
 
 // Vocabulary size of the tokenizer that such a row names; null if it is a file of the test's own.
 std::optional<int64_t> WordsOfTokenizer(const PublishedRow& row);

@@ -1,34 +1,12 @@
 #include "experiments/published/row_cluster.h"
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 
 #include "experiments/published/row_style.h"
 
 namespace prism::launch {
 namespace {
-
-struct GpuWord {
-  std::string_view word;  // in the column gpu, lower case
-  std::string_view profile;
-};
-
-// The first word found decides, so longer names come before those that they contain.
-constexpr auto kGpuWords = std::to_array<GpuWord>({
-    {"gb300", "gpus/gb300"},         {"gb200", "gpus/gb200"},
-    {"b300", "gpus/b300"},           {"b200", "gpus/b200"},
-    {"blackwell", "gpus/b200"},      {"gh200", "gpus/gh200"},
-    {"h200-nvl", "gpus/h200-nvl"},   {"h200 nvl", "gpus/h200-nvl"},
-    {"h200", "gpus/h200"},           {"h100 pcie", "gpus/h100-pcie"},
-    {"h100-pcie", "gpus/h100-pcie"}, {"h100", "gpus/h100-80"},
-    {"h800", "gpus/h100-80"},        {"hopper", "gpus/h100-80"},
-    {"a100 pcie", "gpus/a100-pcie"}, {"a100-pcie", "gpus/a100-pcie"},
-    {"a100", "gpus/a100-80"},        {"a800", "gpus/a100-80"},
-    {"ampere", "gpus/a100-80"},      {"l40", "gpus/l40s"},
-    {"v100", "gpus/v100"},           {"mi300", "gpus/mi300x"},
-    {"mi325", "gpus/mi325x"},        {"mi355", "gpus/mi355x"},
-});
 
 bool InRacks(std::string_view gpu) {
   return gpu == "gpus/gb200" || gpu == "gpus/gb300";
@@ -37,13 +15,13 @@ bool InRacks(std::string_view gpu) {
 // Variants that differ in memory.
 std::string WithMemory(std::string profile, const PublishedRow& row) {
   const double gigabytes = row.Number("gpu_mem_gb").value_or(0);
-  if (profile == "gpus/a100-80" && (gigabytes == 40 || row.Says("gpu", "40gb"))) {
+  if (profile == "gpus/a100-80" && (gigabytes == 40 || row.Meant("memory") == 40)) {
     return "gpus/a100-40";
   }
-  if (row.Says("gpu", "pcie") && (profile == "gpus/h100-80" || profile == "gpus/a100-80")) {
+  if (row.Is("pcie") && (profile == "gpus/h100-80" || profile == "gpus/a100-80")) {
     return profile == "gpus/h100-80" ? "gpus/h100-pcie" : "gpus/a100-pcie";
   }
-  if (profile == "gpus/h100-80" && (gigabytes > 90 || row.Says("gpu", "96gb"))) {
+  if (profile == "gpus/h100-80" && (gigabytes > 90 || row.Meant("memory") == 96)) {
     return "gpus/h100-96";
   }
   return profile;
@@ -60,9 +38,7 @@ std::string UnnamedGpu(const PublishedRow& row, Assumptions* assumptions) {
   constexpr double kSpread = 0.5;
   constexpr double kInGeneration = 0.2;  // format or memory leave GPUs of one generation
   const double gigabytes = row.Number("gpu_mem_gb").value_or(0);
-  const bool blackwell = row.Says("note", "b200") || row.Says("precision", "mxfp8") ||
-                         row.Says("precision", "nvfp4") || gigabytes > 150;
-  if (blackwell) {
+  if (row.Is("named blackwell") || gigabytes > 150) {
     assumptions->Add("GPU: not named, taken for a B200", kInGeneration);
     return "gpus/b200";
   }
@@ -75,44 +51,21 @@ std::string UnnamedGpu(const PublishedRow& row, Assumptions* assumptions) {
 }
 
 std::string GpuOfRow(const PublishedRow& row, Assumptions* assumptions) {
-  const std::string gpu = row.Lower("gpu");
-  for (const GpuWord& entry : kGpuWords) {
-    if (gpu.find(entry.word) != std::string::npos) {
-      if (entry.word == "h800" || entry.word == "a800") {
-        constexpr double kHalfLinks = 0.15;
-        assumptions->Add("GPU: NVLink as of the part that is not cut", kHalfLinks);
-      }
-      return WithMemory(std::string(entry.profile), row);
-    }
+  if (row.Text("gpu").empty()) {
+    return UnnamedGpu(row, assumptions);
   }
-  if (!gpu.empty()) {
+  const std::string_view named = row.Meaning("gpu");
+  if (named.empty()) {
     constexpr double kUnknown = 1;
     assumptions->Add("GPU: not known, taken for an H100", kUnknown);
     return "gpus/h100-80";
   }
-  return UnnamedGpu(row, assumptions);
+  if (row.Is("links cut")) {
+    constexpr double kHalfLinks = 0.15;
+    assumptions->Add("GPU: NVLink as of the part that is not cut", kHalfLinks);
+  }
+  return WithMemory(std::string(named), row);
 }
-
-struct NetworkWord {
-  std::string_view column;
-  std::string_view word;
-  std::string_view profile;
-};
-
-// Clusters recognised by what a row says about them; the first found decides.
-constexpr auto kNetworkWords = std::to_array<NetworkWord>({
-    {"interconnect", "selene", "networks/selene"},
-    {"note", "before the node pcie/numa fix", "networks/jean-zay-2022-02"},
-    {"interconnect", "jean zay", "networks/jean-zay"},
-    {"interconnect", "tomahawk", "networks/megascale"},
-    {"interconnect", "4 infiniband links", "networks/vtrain"},
-    {"interconnect", "single node, nvlink", "networks/vtrain-node"},
-    {"interconnect", "1600 gb/s roce", "networks/mosaic-a100"},
-    {"framework", "foundry", "networks/mosaic-h100"},
-    {"framework", "nanotron", "networks/ultrascale"},
-    {"gpu", "h100 sxm 9", "networks/grand-teton"},
-    {"framework", "meta", "networks/grand-teton"},
-});
 
 std::string NetworkOfRow(const PublishedRow& row,
                          const std::string& gpu,
@@ -121,11 +74,12 @@ std::string NetworkOfRow(const PublishedRow& row,
     return gpu == "gpus/gb300" ? "networks/nvl72-800" : "networks/nvl72";
   }
   const bool ampere = gpu.starts_with("gpus/a100");
-  for (const NetworkWord& entry : kNetworkWords) {
-    const bool fits = !ampere || entry.column != "framework";
-    if (fits && row.Says(entry.column, entry.word)) {
-      return std::string(entry.profile);
-    }
+  std::string_view named = row.Meaning("network");
+  if (named.empty() && !ampere) {
+    named = row.Meaning("network of framework");
+  }
+  if (!named.empty()) {
+    return std::string(named);
   }
   assumptions->Add("network: as in a DGX of the GPU's generation");
   if (ampere) {

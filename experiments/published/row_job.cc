@@ -1,7 +1,6 @@
 #include "experiments/published/row_job.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdint>
 #include <string>
@@ -28,15 +27,15 @@ int64_t UsualMicroBatch(const PublishedRow& row,
   if (steps.has_value()) {
     return std::max<int64_t>(1, per_replica / *steps);
   }
-  if (FamilyOfRow(row) == FrameworkFamily::kTorchtitan && sizes.pp > 1 &&
-      row.Says("framework_version", "2024") && per_replica % sizes.pp == 0) {
+  if (FamilyOfRow(row) == FrameworkFamily::kTorchtitan && sizes.pp > 1 && row.Is("of 2024") &&
+      per_replica % sizes.pp == 0) {
     return per_replica / sizes.pp;  // as many micro-batches as stages, its default until 2025
   }
   if (sizes.pp > 1 || seq_len > 8192) {
     return 1;
   }
   // Tokens of a micro-batch if memory is not tight.
-  const int64_t most_tokens = RunsMegatronLmScripts(row) ? 16384 : 8192;
+  const int64_t most_tokens = row.Is("own scripts") ? 16384 : 8192;
   const int64_t most = std::max<int64_t>(1, most_tokens / seq_len);
   int64_t size = std::min(most, per_replica);
   while (per_replica % size != 0) {
@@ -87,13 +86,13 @@ Status ReadBatch(const PublishedRow& row, Assumptions* assumptions, graph::JobSp
 // stage.
 void AssumeInterleaving(const PublishedRow& row, Assumptions* assumptions, graph::JobSpec* job) {
   graph::ParallelSizes& sizes = job->parallel;
-  if (FamilyOfRow(row) == FrameworkFamily::kTorchtitan && sizes.pp > 1 &&
-      row.Says("extra", "schedule=interleaved") && !row.Integer("vpp").has_value()) {
+  if (FamilyOfRow(row) == FrameworkFamily::kTorchtitan && sizes.pp > 1 && row.Is("interleaved") &&
+      !row.Integer("vpp").has_value()) {
     sizes.vpp = 2;
     assumptions->Add("interleaving: two stages a rank, as torchtitan has it", 0.04);
     return;
   }
-  if (row.Says("framework", "meta") && sizes.pp > 1 && !row.Integer("vpp").has_value()) {
+  if (row.Is("llama 3 code") && sizes.pp > 1 && !row.Integer("vpp").has_value()) {
     constexpr int64_t kEnds = 2;  // the first and the last stage have one layer less
     sizes.vpp = static_cast<int32_t>(std::max<int64_t>(1, (job->model.layers + kEnds) / sizes.pp));
     assumptions->Add("interleaving: chunks of one layer, as Llama 3 was trained", 0.1);
@@ -105,12 +104,11 @@ void AssumeInterleaving(const PublishedRow& row, Assumptions* assumptions, graph
     return;
   }
   // Megatron-Bridge's tables state it if there is any.
-  const bool recipe =
-      FamilyOfRow(row) == FrameworkFamily::kMegatronCore && !row.Says("framework", "bridge");
+  const bool recipe = FamilyOfRow(row) == FrameworkFamily::kMegatronCore && !row.Is("bridge");
   if (!recipe || sizes.pp == 1 || row.Integer("vpp").has_value() || StatesArguments(row)) {
     return;
   }
-  const bool own_scripts = RunsMegatronLmScripts(row);
+  const bool own_scripts = row.Is("own scripts");
   const int64_t most_chunks = own_scripts ? 3 : 12;
   const int64_t layers = job->model.layers / sizes.pp;
   for (int64_t chunks = std::min(most_chunks, layers); chunks > 1; --chunks) {
@@ -136,10 +134,6 @@ void CheckInterleaving(Assumptions* assumptions, graph::JobSpec* job) {
   }
 }
 
-// What Megatron's FSDP shards (--data-parallel-sharding-strategy).
-constexpr auto kShardingStrategies =
-    std::to_array<std::string_view>({"no_shard", "optim", "optim_grads", "optim_grads_params"});
-
 // "3", "zero-3", "zero_3", "zero stage 3", "stage 3".
 std::optional<int32_t> NumberedStage(std::string_view text) {
   for (const std::string_view word : {"zero", "stage"}) {
@@ -151,50 +145,20 @@ std::optional<int32_t> NumberedStage(std::string_view text) {
   return is_stage ? std::make_optional(number.front() - '0') : std::nullopt;
 }
 
-// What the words of the column zero_stage mean; null if nothing that is known.
-std::optional<int32_t> StatedZeroStage(std::string_view text) {
-  const auto* const strategy =
-      std::find(kShardingStrategies.begin(), kShardingStrategies.end(), text);
-  if (strategy != kShardingStrategies.end()) {
-    return static_cast<int32_t>(strategy - kShardingStrategies.begin());
-  }
-  if (const std::optional<int32_t> stage = NumberedStage(text)) {
-    return stage;
-  }
-  const auto says = [&](std::string_view word) {
-    return text.find(word) != std::string_view::npos;
-  };
-  if (says("no_shard") || text == "ddp") {
-    return 0;
-  }
-  if (says("shard_grad_op") || says("gradients")) {
-    return 2;
-  }
-  return says("shard") || says("fsdp") ? std::make_optional(3) : std::nullopt;
-}
-
 int32_t ZeroStageOfRow(const PublishedRow& row, Assumptions* assumptions) {
-  const std::string text = row.Lower("zero_stage");
-  if (const std::optional<int32_t> stated = StatedZeroStage(text)) {
+  if (const std::optional<int32_t> stated = StatedZeroStage(row)) {
     return *stated;
   }
   if (!row.IsSilent("zero_stage")) {
     constexpr double kSpread = 0.1;
-    assumptions->Add(fmt::format("zero_stage: '{}' is not known, taken as not stated", text),
-                     kSpread);
+    assumptions->Add(
+        fmt::format("zero_stage: '{}' is not known, taken as not stated", row.Lower("zero_stage")),
+        kSpread);
   }
-  if (row.Says("framework", "zero-3") || row.Says("framework", "jax")) {
-    return 3;
-  }
+  const auto usual = static_cast<int32_t>(row.Meant("usual zero").value_or(0));
   const std::optional<bool> column = row.Flag("dist_optimizer");
-  if (const std::optional<bool> flag =
-          column.has_value() ? column : FlagFor(row, "dist_optimizer")) {
-    return *flag ? 1 : 0;
-  }
-  return row.Says("framework", "nemo") || row.Says("framework", "core") ||
-                 row.Says("framework", "nvidia") || row.Says("framework", "megascale")
-             ? 1
-             : 0;
+  const std::optional<bool> flag = column.has_value() ? column : FlagFor(row, "dist_optimizer");
+  return usual == 3 || !flag.has_value() ? usual : (*flag ? 1 : 0);
 }
 
 // Megatron-LM has had sequence parallelism and selective recomputation since the same paper
@@ -203,10 +167,8 @@ bool SequenceParallelOfRow(const PublishedRow& row, const graph::JobSpec& job) {
   if (job.parallel.tp == 1) {
     return false;
   }
-  const bool early = row.Says("framework", "deepspeed") || row.IsFrom("2020") ||
-                     row.IsFrom("sc21") ||
-                     (FamilyOfRow(row) == FrameworkFamily::kMegatronLm &&
-                      job.recompute == graph::Recompute::kFull);
+  const bool early = row.Is("before 2022") || (FamilyOfRow(row) == FrameworkFamily::kMegatronLm &&
+                                               job.recompute == graph::Recompute::kFull);
   return row.Flag("sp").value_or(FlagFor(row, "sp").value_or(!early));
 }
 
@@ -227,6 +189,13 @@ int64_t UsualLength(const PublishedRow& row) {
 }
 
 }  // namespace
+
+std::optional<int32_t> StatedZeroStage(const PublishedRow& row) {
+  const std::optional<int32_t> number = NumberedStage(row.Lower("zero_stage"));
+  const std::optional<int64_t> named = row.Meant("zero");
+  return number.has_value() || !named.has_value() ? number
+                                                  : std::optional(static_cast<int32_t>(*named));
+}
 
 Result<graph::JobSpec> JobOfRow(const PublishedRow& row, Assumptions* assumptions) {
   graph::JobSpec job;

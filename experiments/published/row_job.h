@@ -2,6 +2,9 @@
 // leaves open is assumed as was usual for the frameworks of the time, and noted.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+
 #include "graph/base/status.h"
 #include "graph/job/job.h"
 #include "launch/plan/assumptions.h"
@@ -17,5 +20,8 @@ Result<graph::ModelSpec> ModelOfRow(const PublishedRow& row, Assumptions* assump
 // The row's job. Fails with the reason to skip it: no shape, no number of GPUs, no batch, a layout
 // that needs more GPUs than there are.
 Result<graph::JobSpec> JobOfRow(const PublishedRow& row, Assumptions* assumptions);
+
+// Stage of ZeRO that the column says; null if it says none that is known.
+std::optional<int32_t> StatedZeroStage(const PublishedRow& row);
 
 }  // namespace prism::launch

@@ -1,10 +1,8 @@
 #include "experiments/published/row_memory.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "replayer/memory/device_memory.h"
@@ -20,35 +18,19 @@ namespace {
 // CUBLAS_WORKSPACE_CONFIG=:4096:8, which PyTorch's deterministic algorithms require.
 constexpr int64_t kDeterministicWorkspace = int64_t{8 * 4096} << 10;
 
-// Decoders that attend to an encoder, of text or of images: the columns describe only one shape.
-bool HasSecondStack(const PublishedRow& row) {
-  const std::string arch = row.Lower("arch");
-  return arch == "t5" || arch == "mimo" || arch.starts_with("multimodal");
-}
-
-struct OffloadedModule {
-  std::string_view name;
-  uint32_t part;
-};
-
-// megatron/core/transformer/transformer_config.py, offload_modules.
-constexpr auto kOffloadedModules = std::to_array<OffloadedModule>({
-    {"attn_norm", replayer::kOffloadAttentionNorm},
-    {"qkv_linear", replayer::kOffloadProjections},
-    {"core_attn", replayer::kOffloadCoreAttention},
-    {"attn_proj", replayer::kOffloadOutputProjection},
-    {"mlp_norm", replayer::kOffloadMlpNorm},
-    {"expert_fc1", replayer::kOffloadExpertInput},
-    {"moe_act", replayer::kOffloadExpertActivation},
-});
+constexpr EnumNames<uint32_t, 7> kOffloadNames = {
+    {{replayer::kOffloadAttentionNorm, "attn_norm"},
+     {replayer::kOffloadProjections, "qkv_linear"},
+     {replayer::kOffloadCoreAttention, "core_attn"},
+     {replayer::kOffloadOutputProjection, "attn_proj"},
+     {replayer::kOffloadMlpNorm, "mlp_norm"},
+     {replayer::kOffloadExpertInput, "expert_fc1"},
+     {replayer::kOffloadExpertActivation, "moe_act"}}};
 
 uint32_t OffloadedParts(const PublishedRow& row) {
-  const std::string modules = row.Extra("offload-modules");
-  uint32_t parts = 0;
-  for (const OffloadedModule& module : kOffloadedModules) {
-    parts |= modules.find(module.name) == std::string::npos ? 0U : module.part;
-  }
-  return HasArgument(row, "fine-grained-activation-offloading") ? parts : 0U;
+  return HasArgument(row, "fine-grained-activation-offloading")
+             ? row.Parts("offload", kOffloadNames)
+             : 0U;
 }
 
 // No limit, or 0: of all micro-batches.
@@ -92,16 +74,16 @@ std::vector<int64_t> EngineWorkspaces(const PublishedRow& row,
 
 enum class Counter : uint8_t { kAllocated, kReserved, kDevice };
 
+constexpr EnumNames<Counter, 3> kCounterNames = {{{Counter::kAllocated, "allocated"},
+                                                  {Counter::kReserved, "reserved"},
+                                                  {Counter::kDevice, "device"}}};
+
 // nanotron's benchmark resets the peaks after the passes and reads them after the optimizer's step,
 // so what it prints, which grows with the activations, is reserved memory.
 Counter CounterOf(const PublishedRow& row) {
-  if (FamilyOfRow(row) == FrameworkFamily::kNanotron) {
-    return Counter::kReserved;
-  }
-  if (row.Says("mem_kind", "nvidia-smi")) {
-    return Counter::kDevice;
-  }
-  return row.Says("mem_kind", "reserved") ? Counter::kReserved : Counter::kAllocated;
+  return FamilyOfRow(row) == FrameworkFamily::kNanotron
+             ? Counter::kReserved
+             : row.Meant("counter", kCounterNames).value_or(Counter::kAllocated);
 }
 
 // Device memory available to PyTorch on a rank of the stage.
@@ -148,7 +130,7 @@ Result<double> PredictedBytes(const PublishedRow& row,
                               const graph::TrainingStyle& style,
                               const graph::ClusterSpec& cluster,
                               Assumptions* assumptions) {
-  if (HasSecondStack(row)) {
+  if (row.Is("second stack")) {
     return InvalidArgument("memory of models of two stacks is not modelled");
   }
   if (HasArgument(row, "export-kd-cfg") || HasArgument(row, "export-kd-teacher-load")) {
@@ -176,8 +158,8 @@ Result<double> PredictedBytes(const PublishedRow& row,
   }
   const Counter counter = CounterOf(row);
   const int32_t last = job.parallel.pp - 1;
-  const bool only_last = row.Says("mem_rank", "last rank");
-  const bool only_first = row.Says("mem_rank", "rank 0");
+  const bool only_last = row.Is("last rank");
+  const bool only_first = row.Is("rank 0");
   int64_t most = 0;
   for (int32_t stage = only_last ? last : 0; stage <= (only_first ? 0 : last); ++stage) {
     options.device_bytes = DeviceBytes(cluster, job, stage);
@@ -187,7 +169,7 @@ Result<double> PredictedBytes(const PublishedRow& row,
         replayer::OutsideAllocatorBytes(cluster, job, stage) + EagerModules(row);
     most = std::max(most, BytesOf(memory, outside, counter));
   }
-  if (counter == Counter::kReserved && row.Says("mem_kind", "max_memory_allocated")) {
+  if (counter == Counter::kReserved && row.Is("names allocated")) {
     assumptions->Add("memory: reserved, as the benchmark's code has it");
   }
   if (counter == Counter::kDevice) {

@@ -1,3 +1,6 @@
+// ModelOfRow (row_job.h). Sources print part of a shape, and few print the same part: what a row
+// omits is taken from other rows about the model of that name, else from its number of parameters,
+// else from what the models of its family have in common. Each step is noted.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -15,46 +18,10 @@
 namespace prism::launch {
 namespace {
 
-// Lower case, with dashes and underscores as blanks.
-std::string Plain(const PublishedRow& row, std::string_view column) {
-  std::string text = row.Lower(column);
-  std::replace_if(text.begin(), text.end(), [](char c) { return c == '-' || c == '_'; }, ' ');
-  return text;
-}
-
-// Whether the model's name or architecture contains the words.
-bool IsCalled(const PublishedRow& row, std::string_view words) {
-  return Plain(row, "model").find(words) != std::string::npos ||
-         Plain(row, "arch").find(words) != std::string::npos;
-}
-
-// The kind nearest to Megatron-LM's arguments: branches of the feed-forward first, which have most
-// of the parameters, then biases. Norms and positions may be those of another kind.
-graph::BlockKind BlockOfArguments(const PublishedRow& row) {
-  if (HasArgument(row, "swiglu")) {
-    return graph::BlockKind::kLlama;
-  }
-  return HasArgument(row, "disable-bias-linear") ? graph::BlockKind::kNemotron
-                                                 : graph::BlockKind::kGpt;
-}
-
-// Nemotrons whose name contains that of another family have that family's blocks.
-graph::BlockKind BlockOfRow(const PublishedRow& row) {
-  if (StatesArguments(row)) {
-    return BlockOfArguments(row);
-  }
-  if (IsCalled(row, "nemotron") && Plain(row, "model").find("llama") == std::string::npos) {
-    return graph::BlockKind::kNemotron;
-  }
-  for (const char* word :
-       {"llama", "qwen", "moe", "gqa", "mistral", "mixtral", "deepseek", "kimi", "grok", "gpt oss",
-        "gemma", "olmo", "internlm", "baichuan", "phi 3", "phi 4", "swiglu", "geglu"}) {
-    if (IsCalled(row, word)) {
-      return graph::BlockKind::kLlama;
-    }
-  }
-  return graph::BlockKind::kGpt;
-}
+constexpr EnumNames<graph::BlockKind, 3> kBlockNames = {
+    {{graph::BlockKind::kGpt, "gpt"},
+     {graph::BlockKind::kLlama, "llama"},
+     {graph::BlockKind::kNemotron, "nemotron"}}};
 
 // A whole number that follows `word` in the architecture, 0 if there is none: "head_dim 128".
 int64_t NumberAfter(const std::string& text, const std::string& word) {
@@ -258,15 +225,11 @@ int64_t KeyValueHeads(const PublishedRow& row, int64_t heads, Assumptions* assum
   if (heads % kUsualGroups != 0) {
     return heads;
   }
-  if (row.Says("arch", "gqa")) {
-    assumptions->Add("kv_heads: 8, as grouped queries usually have");
+  const std::string_view groups = row.Meaning("groups");
+  if (!groups.empty()) {
+    assumptions->Add(groups == "grouped" ? "kv_heads: 8, as grouped queries usually have"
+                                         : "kv_heads: 8, as all models of the family");
     return kUsualGroups;
-  }
-  for (const char* family : {"llama 3", "llama3", "llama-3", "nemotron-4", "mixtral", "gpt oss"}) {
-    if (row.Says("model", family)) {
-      assumptions->Add("kv_heads: 8, as all models of the family");
-      return kUsualGroups;
-    }
   }
   return heads;
 }
@@ -285,15 +248,11 @@ int64_t UsualFfn(const PublishedRow& row, const graph::ModelSpec& model) {
 }
 
 int64_t UsualVocabulary(const PublishedRow& row, graph::BlockKind block) {
-  if (row.Says("framework", "nanotron")) {
-    return 131072;  // the benchmark script's, as the tables' README says
+  if (const std::optional<int64_t> usual = row.Meant("usual words")) {
+    return *usual;
   }
-  if (StatesArguments(row)) {
-    if (const std::optional<int64_t> words = WordsOfTokenizer(row)) {
-      return *words;
-    }
-  }
-  return block == graph::BlockKind::kLlama ? 128256 : 51200;
+  const int64_t otherwise = block == graph::BlockKind::kLlama ? 128256 : 51200;
+  return StatesArguments(row) ? WordsOfTokenizer(row).value_or(otherwise) : otherwise;
 }
 
 // If a row states the arguments of its run, those or else Megatron-LM's own defaults; otherwise the
@@ -329,11 +288,10 @@ void ReadExperts(const PublishedRow& row, Assumptions* assumptions, graph::Model
   moe.expert_ffn = assumptions->Or<int64_t>(
       SizeOf(row, "moe_ffn", assumptions), model->ffn > 0 ? model->ffn : UsualFfn(row, *model),
       "width of an expert: as the dense layer", kUnknownExperts);
-  if (arch.find("1 shared expert") != std::string::npos || IsCalled(row, "llama 4") ||
-      IsCalled(row, "llama4")) {
+  if (row.Is("shared expert")) {
     moe.shared_expert_ffn = moe.expert_ffn;
   }
-  moe.biased = IsCalled(row, "gpt oss");
+  moe.biased = row.Is("expert biases");
   moe.dense_layers = NumberAfter(arch, "first");
   constexpr std::string_view kDenseFirst = "([0]*";  // Megatron-LM: ([0]*3+[1]*12)
   const std::string frequency = row.Extra("moe-layer-freq");
@@ -342,15 +300,12 @@ void ReadExperts(const PublishedRow& row, Assumptions* assumptions, graph::Model
   }
   moe.shared_expert_ffn =
       IntegerArgument(row, "moe-shared-expert-intermediate-size", moe.shared_expert_ffn);
-  if (arch.find("first layer dense") != std::string::npos) {
-    moe.dense_layers = 1;
-  }
+  moe.dense_layers = row.Meant("first dense").value_or(moe.dense_layers);
 }
 
 bool HasTiedEmbeddings(const PublishedRow& row, const graph::ModelSpec& model) {
-  constexpr int64_t kTiedUpTo = 3072;  // hidden size of nanotron's 3B, as the tables' README says
-  if (row.Says("framework", "nanotron")) {
-    return model.hidden <= kTiedUpTo;
+  if (const std::optional<int64_t> widest = row.Meant("tied up to")) {
+    return model.hidden <= *widest;
   }
   if (StatesArguments(row)) {
     return !HasArgument(row, "untie-embeddings-and-output-weights");
@@ -366,9 +321,9 @@ Result<graph::ModelSpec> ModelOfRow(const PublishedRow& row, Assumptions* assump
   graph::ModelSpec model;
   model.name = row.Text("model");
   model.source = row.Text("source_ref");
-  model.block = BlockOfRow(row);
-  if (row.Says("arch", "mamba") || row.Says("arch", "hybrid") || IsCalled(row, "nemotron 3") ||
-      IsCalled(row, "nemotron h")) {
+  model.block = row.Meant(StatesArguments(row) ? "block of arguments" : "block", kBlockNames)
+                    .value_or(graph::BlockKind::kGpt);
+  if (row.Is("hybrid")) {
     return RunFailed("model shape is missing: hybrid of Mamba and attention");
   }
   model.hidden = SizeOf(row, "hidden", assumptions).value_or(0);
@@ -396,12 +351,12 @@ Result<graph::ModelSpec> ModelOfRow(const PublishedRow& row, Assumptions* assump
   }
   model.tied_embeddings = HasTiedEmbeddings(row, model);
   model.sliding_window = NumberAfter(arch, "sliding window");
-  if (arch.find("mla") != std::string::npos || HasArgument(row, "multi-latent-attention")) {
+  if (row.Is("latent attention")) {
     SetLatentAttention(row, &model);
   }
   if (StatesArguments(row)) {
     model.mtp_layers = IntegerArgument(row, "mtp-num-layers", 0);
-  } else if (IsCalled(row, "deepseek") && !row.Says("model", "w/o mtp")) {
+  } else if (row.Is("multi-token prediction")) {
     model.mtp_layers = assumptions->Or<int64_t>(std::nullopt, 1, "multi-token prediction: 1 layer");
   }
   model.seq_len = LengthOf(row, assumptions).value_or(0);

@@ -65,8 +65,7 @@ void NoteUncertain(const PublishedRow& row, const RowPlan& plan, Assumptions* as
   constexpr double kEager = 0.15;
   constexpr double kPlainProducts = 0.06;
   if (!KnownFamily(row).has_value()) {
-    // Submissions to MLPerf name a container.
-    const bool container = row.IsFrom("mlperf");
+    const bool container = row.Is("mlperf");
     assumptions->Add(container ? "framework: a container is named, taken for Megatron-Core"
                                : "framework: not known, taken for Megatron-Core",
                      container ? 0 : kOtherFramework);
@@ -108,6 +107,19 @@ void NoteLackingFormat(const RowPlan& plan, Assumptions* assumptions) {
   }
 }
 
+// Cells that are not understood, as "column: text".
+std::vector<std::string> UnknownCells(const PublishedRow& row) {
+  std::vector<std::string> cells;
+  for (const std::string& column : row.UnknownColumns()) {
+    const bool known = (column == "precision" && PrecisionNamed(row.Text(column)).has_value()) ||
+                       (column == "zero_stage" && StatedZeroStage(row).has_value());
+    if (!known) {
+      cells.push_back(fmt::format("{}: {}", column, row.Text(column)));
+    }
+  }
+  return cells;
+}
+
 Result<double> BytesOfPlan(const PublishedRow& row, const RowPlan& plan, Assumptions* assumptions) {
   PRISM_ASSIGN_OR_RETURN(const graph::ClusterSpec cluster,
                          ComposeCluster(plan.cluster.profiles, {}));
@@ -127,7 +139,8 @@ RowPlan PlanRow(const PublishedRow& row) {
   if (!plan.cannot_predict.empty()) {
     return plan;
   }
-  if (!row.Says("run_kind", "prediction")) {
+  plan.unknown_cells = UnknownCells(row);
+  if (!row.Is("not measured")) {
     plan.measured_s = row.MeasuredSeconds();
     plan.measured_bytes = row.PeakMemoryBytes();
   }

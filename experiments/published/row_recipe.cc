@@ -1,16 +1,16 @@
 #include "experiments/published/row_recipe.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "experiments/published/row_style.h"
 
 namespace prism::launch {
 namespace {
-
-constexpr std::string_view kQuotes = "it sets ";
 
 // Releases are named by year, month and patch: "26.04.01 container". In months.
 std::optional<double> ParseRelease(std::string_view version) {
@@ -69,7 +69,7 @@ std::optional<double> DateOfCore(const PublishedRow& row) {
   constexpr double kItsDate = 12 * 24 + 7;
   constexpr double kMonthsBetween = 2.5;
   std::string_view version = row.Text("framework_version");
-  if (!RunsMegatronLmScripts(row) || !version.starts_with(kMajor)) {
+  if (!row.Is("own scripts") || !version.starts_with(kMajor)) {
     return std::nullopt;
   }
   version.remove_prefix(kMajor.size());
@@ -84,10 +84,11 @@ std::optional<double> DateOf(const PublishedRow& row) {
   return ParseRelease(row.Text("framework_version"));
 }
 
-RowRecipe Own(const PublishedRow& row) {
+// In lower case; "" if the row quotes none.
+std::string Own(const PublishedRow& row) {
+  constexpr std::string_view kQuotes = "it sets ";
   const std::string note = row.Lower("note");
-  const size_t begin = note.find(kQuotes);
-  return begin == std::string::npos ? RowRecipe{} : RowRecipe{note.substr(begin)};
+  return note.substr(std::min(note.find(kQuotes), note.size()));
 }
 
 // Without remarks: "DeepSeekV3 (w/ MTP)".
@@ -130,8 +131,8 @@ std::string_view UsualOfRelease(const PublishedRow& row, double date) {
       "'moe_preprocess']; moe_flex_dispatcher_backend=hybridep";
   constexpr std::string_view kWhole =
       "cuda_graph_impl=full_iteration; moe_flex_dispatcher_backend=hybridep; moe_a2a_overlap=true";
-  const bool racks = row.Says("gpu", "gb200") || row.Says("gpu", "gb300");
-  const bool nodes = row.Says("gpu", "b200") || row.Says("gpu", "b300");
+  const bool racks = row.Is("racks");
+  const bool nodes = row.Is("blackwell");
   if (racks && date >= kWholeGraphs) {
     return kWhole;
   }
@@ -157,9 +158,9 @@ bool BuiltBefore(const PublishedRow& row, int year, int month) {
   return false;
 }
 
-RowRecipe RecipeOfRow(const PublishedRow& row, Assumptions* assumptions) {
-  RowRecipe recipe = Own(row);
-  if (!recipe.note.empty()) {
+std::string RecipeOfRow(const PublishedRow& row, Assumptions* assumptions) {
+  std::string recipe = Own(row);
+  if (!recipe.empty()) {
     return recipe;
   }
   const std::optional<double> date = DateOf(row);
@@ -177,21 +178,19 @@ RowRecipe RecipeOfRow(const PublishedRow& row, Assumptions* assumptions) {
     const bool of_era =
         !date.has_value() || UsualOfRelease(row, *date) == UsualOfRelease(row, *its_date);
     const double distance = DistanceOf(row, other, months) + (of_era ? 0 : kOtherEra);
-    RowRecipe its = distance < nearest ? Own(other) : RowRecipe{};
-    if (!its.note.empty()) {
+    std::string its = distance < nearest ? Own(other) : "";
+    if (!its.empty()) {
       nearest = distance;
       recipe = std::move(its);
     }
   }
-  if (!recipe.note.empty()) {
+  if (!recipe.empty()) {
     constexpr double kSpread = 0.05;
     assumptions->Add("recipe: as that of the nearest release", kSpread);
-    return recipe;
-  }
-  if (row.Says("framework", "bridge") && !row.Text("experts").empty()) {
+  } else if (row.Is("bridge") && !row.Text("experts").empty()) {
     constexpr double kLatest = 12 * 26 + 8;
-    recipe.note = UsualOfRelease(row, date.value_or(kLatest));
-    if (!recipe.note.empty()) {
+    recipe = UsualOfRelease(row, date.value_or(kLatest));
+    if (!recipe.empty()) {
       assumptions->Add("recipe: as those of its release for such models and GPUs",
                        date.has_value() ? 0.15 : 0.4);
     }

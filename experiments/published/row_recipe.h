@@ -11,18 +11,10 @@
 
 namespace prism::launch {
 
-struct RowRecipe {
-  std::string note;  // lower case; empty: none is known
-
-  [[nodiscard]] bool Says(std::string_view word) const {
-    return note.find(word) != std::string::npos;
-  }
-};
-
 // The row's own recipe; otherwise, noted as assumed, that of the release of the same model on the
 // same GPU which is nearest in precision, plan and date; otherwise what recipes of its date have in
-// common.
-RowRecipe RecipeOfRow(const PublishedRow& row, Assumptions* assumptions);
+// common. In lower case; "" if nothing is known.
+std::string RecipeOfRow(const PublishedRow& row, Assumptions* assumptions);
 
 // Whether the row names a release by year (of the century) and month, or one of Megatron-Core by
 // number, that is before `year` and `month`: "NeMo 24.03.01" and "0.8.0" are before 24, 9.

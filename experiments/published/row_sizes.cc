@@ -34,7 +34,7 @@ int64_t GpusOfReplica(const PublishedRow& row, int64_t gpus) {
   }
   constexpr double kBillionsAGpu = 3;  // states of 16 to 18 bytes per parameter in about 60 GB
   const double billions = row.Number("params_b").value_or(0);
-  const bool trains_all = !row.Says("run_kind", "lora") && !row.Says("model", "lora");
+  const bool trains_all = !row.Is("adapters");
   while (trains_all && billions / static_cast<double>(replica) > kBillionsAGpu &&
          gpus % (2 * replica) == 0) {
     replica *= 2;
@@ -113,12 +113,11 @@ int32_t ExpertTensorDegree(const PublishedRow& row,
                            Assumptions* assumptions) {
   const std::optional<int64_t> stated = row.Integer("etp");
   const bool open = !stated.has_value() && tp > 1 && HasExperts(row) &&
-                    FamilyOfRow(row) == FrameworkFamily::kMegatronCore &&
-                    !row.Says("framework", "bridge") && !row.Says("model", "deepseek");
+                    FamilyOfRow(row) == FrameworkFamily::kMegatronCore && !row.Is("whole experts");
   if (!open) {
     return Degree(stated);
   }
-  if (StatesArguments(row) || !RunsMegatronLmScripts(row)) {
+  if (StatesArguments(row) || !row.Is("own scripts")) {
     assumptions->Add("experts: divided over tp, as Megatron-Core does unless told otherwise");
     return tp;
   }
@@ -203,7 +202,7 @@ int64_t GpusOfRow(const PublishedRow& row,
   constexpr double kSpread = 0.5;  // of the time, which depends on the number of replicas
   constexpr int32_t kUsualNode = 8;
   constexpr int32_t kOfRelease = 8 * kUsualNode;  // the least that most of Megatron-LM's need
-  const bool of_release = row.Says("note", "release run");
+  const bool of_release = row.Is("release run");
   assumptions->Add(of_release ? "number of GPUs: 64, or the fewest nodes that hold the plan"
                               : "number of GPUs: the fewest nodes that hold the plan",
                    kSpread);

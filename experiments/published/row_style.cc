@@ -1,16 +1,12 @@
 #include "experiments/published/row_style.h"
 
-#include <array>
 #include <charconv>
 #include <optional>
 #include <regex>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include <fmt/format.h>
-
-#include "graph/base/lower_case.h"
 
 #include "experiments/published/row_arguments.h"
 #include "experiments/published/row_recipe.h"
@@ -21,43 +17,26 @@ namespace {
 
 using graph::TrainingStyle;
 
-struct FamilyWord {
-  std::string_view word;  // in the column framework, lower case
-  FrameworkFamily family;
-};
+constexpr EnumNames<FrameworkFamily, 10> kFamilyNames = {
+    {{FrameworkFamily::kMegatronLm, "megatron-lm"},
+     {FrameworkFamily::kMegatronDeepSpeed, "megatron-deepspeed"},
+     {FrameworkFamily::kDeepSpeedZero, "deepspeed-zero"},
+     {FrameworkFamily::kMegaScale, "megascale"},
+     {FrameworkFamily::kMegatronCore, "megatron-core"},
+     {FrameworkFamily::kFsdp, "fsdp"},
+     {FrameworkFamily::kTorchtitan, "torchtitan"},
+     {FrameworkFamily::kNanotron, "nanotron"},
+     {FrameworkFamily::kJax, "jax"},
+     {FrameworkFamily::kHuggingFace, "hugging-face"}}};
 
-// The first word found decides.
-constexpr auto kFamilyWords = std::to_array<FamilyWord>({
-    {"hugging face", FrameworkFamily::kHuggingFace},
-    {"accelerate", FrameworkFamily::kHuggingFace},
-    {"megatron-deepspeed", FrameworkFamily::kMegatronDeepSpeed},
-    {"megascale", FrameworkFamily::kMegaScale},
-    {"zero", FrameworkFamily::kDeepSpeedZero},
-    {"torchtitan", FrameworkFamily::kTorchtitan},
-    {"meta", FrameworkFamily::kTorchtitan},
-    {"foundry", FrameworkFamily::kFsdp},
-    {"composer", FrameworkFamily::kFsdp},
-    {"nanotron", FrameworkFamily::kNanotron},
-    {"maxtext", FrameworkFamily::kJax},
-    {"paxml", FrameworkFamily::kJax},
-    {"jax", FrameworkFamily::kJax},
-    {"nemo", FrameworkFamily::kMegatronCore},
-    {"core", FrameworkFamily::kMegatronCore},
-    {"bridge", FrameworkFamily::kMegatronCore},
-    {"megatron", FrameworkFamily::kMegatronLm},
-    {"fsdp", FrameworkFamily::kFsdp},
-    {"deepspeed", FrameworkFamily::kDeepSpeedZero},
-});
+constexpr EnumNames<graph::Schedule, 3> kScheduleNames = {
+    {{graph::Schedule::kZeroBubble, "zero-bubble"},
+     {graph::Schedule::kLoopedBreadthFirst, "breadth-first"},
+     {graph::Schedule::kGpipe, "gpipe"}}};
 
-// Megatron-LM's releases, by the paper that a row is from.
-void ReadMegatronLmRelease(const PublishedRow& row,
-                           const graph::JobSpec& job,
-                           TrainingStyle* style) {
-  const bool of_2022 = row.Says("source_ref", "2205.05198");
-  style->gradient_accumulation_fusion = of_2022;
-  style->async_tp_all_reduce = of_2022 && !job.sequence_parallel;
-  style->scatter_gather_p2p = !row.IsFrom("2020");
-}
+constexpr EnumNames<uint32_t, 3> kGraphPartNames = {{{graph::kGraphAttention, "attention"},
+                                                     {graph::kGraphMlp, "mlp"},
+                                                     {graph::kGraphRouter, "router"}}};
 
 // "2025-06" of "820504e (2025-06-12)" or of dev20250612, "2025" if there is no month: a date not
 // adjacent to other letters or digits, unlike those in a commit's hash. "" if there is none.
@@ -88,7 +67,10 @@ void ReadRelease(const PublishedRow& row,
                  TrainingStyle* style) {
   switch (FamilyOfRow(row)) {
     case FrameworkFamily::kMegatronLm:
-      ReadMegatronLmRelease(row, job, style);
+      // By the paper that a row is from.
+      style->gradient_accumulation_fusion = row.Is("of 2022");
+      style->async_tp_all_reduce = row.Is("of 2022") && !job.sequence_parallel;
+      style->scatter_gather_p2p = !row.Is("of 2020");
       break;
     case FrameworkFamily::kMegatronCore:
       // Rows of releases up to 24.07 are slower by as much as flash v2 is, increasingly so with
@@ -106,8 +88,7 @@ void ReadRelease(const PublishedRow& row,
       break;
     case FrameworkFamily::kFsdp:
     case FrameworkFamily::kJax:
-      // Composer: PURE reduces in the format of the weights, DEFAULT in fp32.
-      if (row.Says("precision", "default")) {
+      if (row.Is("fp32 sums")) {
         style->gradient_type = DataType::kFloat32;
       }
       break;
@@ -115,8 +96,8 @@ void ReadRelease(const PublishedRow& row,
       style->compiled = row.Flag("compile").value_or(false);
       style->host_cost = style->compiled ? graph::HostCost::kCompiled : graph::HostCost::kEager;
       // The loss was not compiled until 2025.
-      style->fused_cross_entropy = style->compiled && !row.Says("framework_version", "2024");
-      style->cp_all_gather = row.Says("framework", "meta");  // Llama 3's own code
+      style->fused_cross_entropy = style->compiled && !row.Is("of 2024");
+      style->cp_all_gather = row.Is("llama 3 code");
       style->fsdp_root_has_ends = IsOlderThan(row, "2025-08");
       style->keeps_pipeline_outputs = IsOlderThan(row, "2025-11");
       break;
@@ -125,30 +106,8 @@ void ReadRelease(const PublishedRow& row,
   }
 }
 
-void ReadSchedule(const PublishedRow& row, TrainingStyle* style) {
-  const std::string schedule = LowerCase(row.Extra("schedule"));
-  if (schedule.find("zero") != std::string::npos) {
-    style->schedule = graph::Schedule::kZeroBubble;
-  } else if (schedule.find("breadth") != std::string::npos) {
-    style->schedule = graph::Schedule::kLoopedBreadthFirst;
-  } else if (schedule.find("gpipe") != std::string::npos) {
-    style->schedule = graph::Schedule::kGpipe;
-  }
-}
-
-// MegaScale's ablation adds its techniques one by one to Megatron-LM.
-void ReadAblation(const PublishedRow& row, TrainingStyle* style) {
-  const std::string ablation = row.Extra("ablation");
-  if (ablation.empty()) {
-    return;
-  }
-  constexpr auto kSteps = std::to_array<std::string_view>(
-      {"baseline", "parallel block", "sliding window", "tensor-parallel", "pipeline",
-       "data-parallel", "efficient operators", "batch"});
-  size_t step = 0;
-  for (size_t i = 0; i < kSteps.size(); ++i) {
-    step = LowerCase(ablation).find(kSteps[i]) != std::string::npos ? i : step;
-  }
+// MegaScale's ablation: `step` techniques are added to Megatron-LM.
+void ReadAblation(int64_t step, TrainingStyle* style) {
   style->parallel_block = step >= 1;
   style->tp_comm_overlap = step >= 3;
   style->overlap_p2p = step >= 4;
@@ -156,26 +115,18 @@ void ReadAblation(const PublishedRow& row, TrainingStyle* style) {
   style->attention = step >= 6 ? graph::AttentionKind::kFlash : graph::AttentionKind::kUnfused;
 }
 
-std::optional<int64_t> LeadingNumber(const std::string& text) {
+// 0 if the text begins with none.
+int64_t LeadingNumber(const std::string& text) {
   int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end != text.data() ? std::optional(number) : std::nullopt;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
 }
 
-// Flags that say neither yes nor no, nor any other word that is read.
+// Flags that say neither yes nor no, nor anything else that is known.
 void NoteUnreadFlags(const PublishedRow& row, Assumptions* assumptions) {
   constexpr double kSpread = 0.05;
-  // Column, and a word in it that is read.
-  constexpr auto kFlags = std::to_array<std::pair<const char*, const char*>>({
-      {"sp", ""},
-      {"dist_optimizer", ""},
-      {"tp_comm_overlap", "async"},
-      {"dp_overlap", "grad"},
-      {"compile", ""},
-  });
-  for (const auto& [column, word] : kFlags) {
-    const bool has_word = *word != '\0' && row.Says(column, word);
-    if (!row.Flag(column).has_value() && !row.IsSilent(column) && !has_word) {
+  for (const char* column : {"sp", "dist_optimizer", "tp_comm_overlap", "dp_overlap", "compile"}) {
+    if (!row.Knows(column)) {
       assumptions->Add(
           fmt::format("{}: '{}' is not known, taken as not stated", column, row.Text(column)),
           kSpread);
@@ -190,39 +141,39 @@ void ReadFlags(const PublishedRow& row,
   if (const std::optional<bool> overlap = row.Flag("tp_comm_overlap")) {
     style->tp_comm_overlap = *overlap && job.parallel.tp > 1;
   }
-  if (row.Says("tp_comm_overlap", "async")) {
-    style->tp_comm_overlap = true;
-  }
+  style->tp_comm_overlap |= row.Is("tensor-parallel overlap");
   if (const std::optional<bool> overlap = row.Flag("dp_overlap")) {
     style->overlap_grad_reduce = *overlap;
     style->overlap_param_gather = *overlap;
-  } else if (row.Says("dp_overlap", "grad")) {
+  } else if (row.Is("gradients overlap")) {
     style->overlap_grad_reduce = true;
-    style->overlap_param_gather = row.Says("dp_overlap", "param");
+    style->overlap_param_gather = row.Is("parameters overlap");
   }
   if (FamilyOfRow(row) != FrameworkFamily::kJax) {
     style->recompute_parts = RecomputePartsOfRow(row, assumptions);
   }
-  style->frozen_weights = row.Says("run_kind", "lora") || row.Says("model", "lora");
+  style->frozen_weights = row.Is("adapters");
   // MLPerf's benchmark drops 10%; NeMo's recipes nothing.
-  style->adapter_dropout = style->frozen_weights && row.IsFrom("mlperf");
-  style->fp8_param_gather |= row.Says("precision", "fp8 all-gather");
-  const std::string zero = row.Lower("zero_stage");
-  const bool hybrid = zero.find("hybrid_shard") != std::string::npos;
-  if (style->data_parallel == graph::DataParallelKind::kFsdp && hybrid) {
-    const int64_t node = row.Integer("gpus_per_node").value_or(8);
-    style->shard_size = static_cast<int32_t>(job.parallel.dp % node == 0 ? node : 0);
+  style->adapter_dropout = style->frozen_weights && row.Is("mlperf");
+  style->fp8_param_gather |= row.Is("8-bit gathers");
+  if (row.Is("graph")) {
+    style->host_cost = graph::HostCost::kGraph;
   }
-  if (zero.find("fsdp") != std::string::npos || zero.find("full_shard") != std::string::npos) {
+}
+
+void ReadSharding(const PublishedRow& row, int32_t replicas, TrainingStyle* style) {
+  const bool is_fsdp = style->data_parallel == graph::DataParallelKind::kFsdp;
+  if (is_fsdp && row.Is("shards in a node")) {
+    const int64_t node = row.Integer("gpus_per_node").value_or(8);
+    style->shard_size = static_cast<int32_t>(replicas % node == 0 ? node : 0);
+  }
+  if (row.Is("fsdp")) {
     style->data_parallel = graph::DataParallelKind::kFsdp;
   }
-  const std::optional<int64_t> shards = LeadingNumber(row.Extra("fsdp"));
-  if (style->data_parallel == graph::DataParallelKind::kFsdp && shards.value_or(0) > 0 &&
-      *shards < job.parallel.dp && job.parallel.dp % *shards == 0) {
-    style->shard_size = static_cast<int32_t>(*shards);
-  }
-  if (row.Says("extra", "cuda_graph=1")) {
-    style->host_cost = graph::HostCost::kGraph;
+  const int64_t shards = LeadingNumber(row.Extra("fsdp"));
+  if (style->data_parallel == graph::DataParallelKind::kFsdp && shards > 0 && shards < replicas &&
+      replicas % shards == 0) {
+    style->shard_size = static_cast<int32_t>(shards);
   }
 }
 
@@ -230,87 +181,51 @@ void ReadRecipe(const PublishedRow& row,
                 const graph::JobSpec& job,
                 Assumptions* assumptions,
                 TrainingStyle* style) {
-  const RowRecipe recipe = RecipeOfRow(row, assumptions);
-  if (recipe.Says("cuda_graph_impl=full_iteration") || row.Says("extra", "cuda_graph=1")) {
+  const std::string recipe = RecipeOfRow(row, assumptions);
+  const PublishedRow with = row.WithRecipe(recipe);
+  if (with.Is("graph")) {
     style->host_cost = graph::HostCost::kGraph;
   }
-  if (recipe.Says("cuda_graph_impl=transformer_engine")) {
-    style->graph_parts |= recipe.Says("'attn'") ? uint32_t{graph::kGraphAttention} : 0U;
-    style->graph_parts |= recipe.Says("scope=mlp") ? uint32_t{graph::kGraphMlp} : 0U;
-    style->graph_parts |= recipe.Says("moe_router") ? uint32_t{graph::kGraphRouter} : 0U;
+  if (with.Is("graph a layer")) {
+    style->graph_parts |= with.Parts("graph part", kGraphPartNames);
   }
   if (job.model.moe.experts == 0) {
     return;
   }
-  style->moe_drop_and_pad =
-      row.Says("extra", "tokendrop") || HasArgument(row, "moe-pad-expert-input-to-capacity");
-  style->moe_fused_dispatch = recipe.Says("hybridep") || recipe.Says("deepep") ||
-                              row.Says("extra", "deepep") || row.Says("extra", "hybridep");
-  if (recipe.note.empty() && row.Says("framework", "bridge") && !style->moe_drop_and_pad) {
+  style->moe_drop_and_pad = row.Is("drops tokens");
+  style->moe_fused_dispatch = with.Is("fused dispatch");
+  style->moe_overlap = with.Is("experts overlap");
+  if (recipe.empty() && row.Is("bridge") && !style->moe_drop_and_pad) {
     style->moe_fused_dispatch = true;
     assumptions->Add("dispatcher of experts: DeepEP or HybridEP, as most recipes have",
                      kDispatchSpread);
   }
-  const bool silent = RunsMegatronLmScripts(row) && !StatesArguments(row) &&
-                      !row.Says("extra", "dispatcher") && recipe.note.empty();
+  const bool silent = row.Is("own scripts") && !StatesArguments(row) &&
+                      !row.Is("names dispatcher") && recipe.empty();
   if (silent && job.parallel.ep > 1) {
     constexpr double kSpread = 0.2;
     assumptions->Add("dispatcher of experts: all-to-all, Megatron-Core's default", kSpread);
   }
-  style->moe_overlap = recipe.Says("moe_a2a_overlap=true") || row.Says("extra", "1f1b overlap") ||
-                       HasArgument(row, "overlap-moe-expert-parallel-comm");
-}
-
-// NeMo's fine-tuning recipes pack question and answer pairs; MLPerf's documents fill a sequence.
-int64_t PackedLengthOfRow(const PublishedRow& row, Assumptions* assumptions) {
-  const bool packs =
-      (row.Says("run_kind", "sft") || row.Says("run_kind", "lora")) && !row.IsFrom("mlperf");
-  if (!packs) {
-    return 0;
-  }
-  constexpr int64_t kPairs = 256;
-  assumptions->Add("fine-tuning: packed sequences of about 256 tokens, which attend by themselves");
-  return kPairs;
-}
-
-bool Has8BitUnits(const PublishedRow& row) {
-  for (const char* word : {"h100", "h200", "gh200", "b200", "b300", "blackwell", "hopper", "l40"}) {
-    if (row.Says("gpu", word)) {
-      return true;
-    }
-  }
-  return false;
 }
 
 }  // namespace
 
 bool LacksFusedAttention(const PublishedRow& row, const graph::ModelSpec& model) {
-  const bool blackwell = row.Says("gpu", "b200") || row.Says("gpu", "b300");
-  return model.latent.kv_rank > 0 && blackwell && OfReleaseBefore(row, 25, 7);
+  return model.latent.kv_rank > 0 && row.Is("blackwell") && OfReleaseBefore(row, 25, 7);
 }
 
 std::optional<FrameworkFamily> KnownFamily(const PublishedRow& row) {
-  const std::string framework = row.Lower("framework");
-  for (const FamilyWord& entry : kFamilyWords) {
-    if (framework.find(entry.word) != std::string::npos) {
-      return entry.family;
-    }
-  }
-  return std::nullopt;
+  return row.Meant("framework", kFamilyNames);
 }
 
 FrameworkFamily FamilyOfRow(const PublishedRow& row) {
   return KnownFamily(row).value_or(FrameworkFamily::kMegatronCore);
 }
 
-bool RunsMegatronLmScripts(const PublishedRow& row) {
-  return row.Lower("framework").starts_with("megatron-core");
-}
-
 graph::Precision PrecisionOfRow(const PublishedRow& row, Assumptions* assumptions) {
   const std::optional<graph::Precision> named = PrecisionNamed(row.Text("precision"));
   const bool is_fp8 = named == graph::Precision::kFloat8 || named == graph::Precision::kFloat8Block;
-  if (is_fp8 && row.Says("precision", "row")) {
+  if (is_fp8 && row.Is("scale a row")) {
     constexpr double kSpread = 0.1;
     assumptions->Add("fp8 with a scale a row: at the rate of bf16, as its kernels of 2024",
                      kSpread);
@@ -319,11 +234,11 @@ graph::Precision PrecisionOfRow(const PublishedRow& row, Assumptions* assumption
   if (named.has_value()) {
     return *named;
   }
-  if (row.IsFrom("mlperf") && Has8BitUnits(row)) {
+  if (row.Is("mlperf") && row.Is("8-bit units")) {
     assumptions->Add("precision: fp8, as the other submissions of the benchmark");
     return graph::Precision::kFloat8;
   }
-  if (row.Says("note", "bf16")) {
+  if (row.Is("noted bf16")) {
     assumptions->Add("precision: bf16, as noted");
     return graph::Precision::kBfloat16;
   }
@@ -349,18 +264,19 @@ TrainingStyle StyleOfRow(const PublishedRow& row,
     style.gradient_type = DataType::kFloat32;  // implied by Megatron-LM's --bf16
     style.separate_fp32_gradients = family == FrameworkFamily::kMegatronDeepSpeed;
   }
-  if (family == FrameworkFamily::kMegatronDeepSpeed &&
-      row.Says("note", "bf16 optimizer with unsharded fp32 gradient accumulation")) {
+  if (family == FrameworkFamily::kMegatronDeepSpeed && row.Is("bf16 optimizer")) {
     style.gradient_type = DataType::kFloat32;
     style.separate_fp32_gradients = true;
   }
   if (StatesArguments(row)) {
-    ReadArguments(row, &style);
-    NoteArguments(row, assumptions);
+    ReadArguments(row, assumptions, &style);
   }
-  ReadSchedule(row, &style);
-  ReadAblation(row, &style);
+  style.schedule = row.Meant("schedule", kScheduleNames).value_or(style.schedule);
+  if (const std::optional<int64_t> step = row.Meant("ablation")) {
+    ReadAblation(*step, &style);
+  }
   ReadFlags(row, job, assumptions, &style);
+  ReadSharding(row, job.parallel.dp, &style);
   NoteUnreadFlags(row, assumptions);
   if (family == FrameworkFamily::kMegatronCore) {
     ReadRecipe(row, job, assumptions, &style);
@@ -369,7 +285,11 @@ TrainingStyle StyleOfRow(const PublishedRow& row,
     }
   }
   GatherNarrowly(FrameworkOf(family), assumptions, &style);
-  style.packed_length = PackedLengthOfRow(row, assumptions);
+  if (row.Is("packed")) {
+    style.packed_length = 256;  // of pairs of a question and an answer
+    assumptions->Add(
+        "fine-tuning: packed sequences of about 256 tokens, which attend by themselves");
+  }
   NoteNarrowSums(style, job, assumptions);
   return style;
 }

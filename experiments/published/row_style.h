@@ -19,9 +19,6 @@ std::optional<FrameworkFamily> KnownFamily(const PublishedRow& row);
 // Megatron-Core if none is known.
 FrameworkFamily FamilyOfRow(const PublishedRow& row);
 
-// Megatron-Core under Megatron-LM's own scripts: no recipe of NeMo, Megatron-Bridge or a benchmark.
-bool RunsMegatronLmScripts(const PublishedRow& row);
-
 // Whether the release has no fused attention for the model's heads: cuDNN supports training with
 // those of 192 and 128 elements (latent attention) on Blackwell from 9.11 (mid 2025) on.
 bool LacksFusedAttention(const PublishedRow& row, const graph::ModelSpec& model);
