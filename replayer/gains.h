@@ -7,9 +7,10 @@
 
 #include "graph/base/status.h"
 #include "graph/graph.h"
-#include "replayer/replay.h"
 
 namespace prism::replayer {
+
+struct ReplayOptions;
 
 struct Gain {
   std::string what;             // "compute", "host", "communication", "communication: tp"

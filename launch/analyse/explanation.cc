@@ -12,6 +12,8 @@
 #include "replayer/blame/blame.h"
 #include "replayer/blame/straggler.h"
 #include "replayer/cost/compute_cost.h"
+#include "replayer/engine/replay_options.h"
+#include "replayer/replay.h"
 #include "replayer/report/blame_report.h"
 #include "replayer/report/json.h"
 #include "replayer/report/text.h"

@@ -7,8 +7,11 @@
 #include "graph/base/status.h"
 #include "graph/validate/valid_graph.h"
 #include "launch/inputs/options.h"
-#include "replayer/replay.h"
 #include "replayer/report/summary.h"
+
+namespace prism::replayer {
+struct ReplayOptions;
+}  // namespace prism::replayer
 
 namespace prism::launch {
 

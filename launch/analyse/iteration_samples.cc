@@ -8,6 +8,7 @@
 #include "graph/base/rng.h"
 #include "launch/process/distribute.h"
 #include "launch/process/wire.h"
+#include "replayer/replay.h"
 #include "replayer/report/json.h"
 #include "replayer/report/text.h"
 

@@ -11,7 +11,7 @@
 #include "graph/graph.h"
 #include "launch/inputs/options.h"
 #include "launch/process/mpi_session.h"
-#include "replayer/replay.h"
+#include "replayer/engine/replay_options.h"
 
 namespace prism::launch {
 

@@ -9,7 +9,7 @@
 #include "launch/inputs/edit_file.h"
 #include "replayer/delta/delta_replay.h"
 #include "replayer/gains.h"
-#include "replayer/perturb/ineffective_perturbations.h"
+#include "replayer/ineffective_perturbations.h"
 #include "replayer/report/json.h"
 #include "replayer/report/text.h"
 

@@ -1,7 +1,8 @@
 #include "launch/analyse/replay_summary.h"
 
 #include "launch/plan/replay_range.h"
-#include "replayer/perturb/ineffective_perturbations.h"
+#include "replayer/ineffective_perturbations.h"
+#include "replayer/replay.h"
 
 namespace prism::launch {
 

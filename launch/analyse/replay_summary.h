@@ -6,8 +6,12 @@
 
 #include "graph/base/status.h"
 #include "graph/validate/valid_graph.h"
-#include "replayer/replay.h"
 #include "replayer/report/summary.h"
+
+namespace prism::replayer {
+struct ReplayOptions;
+struct ReplayResult;
+}  // namespace prism::replayer
 
 namespace prism::launch {
 

@@ -9,7 +9,7 @@
 #include "graph/base/json_writer.h"
 #include "launch/analyse/replay_summary.h"
 #include "replayer/cost/parameters.h"
-#include "replayer/perturb/ineffective_perturbations.h"
+#include "replayer/ineffective_perturbations.h"
 #include "replayer/report/json.h"
 #include "replayer/report/scatter_plot.h"
 #include "replayer/report/text.h"

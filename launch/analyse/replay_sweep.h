@@ -9,7 +9,6 @@
 #include "graph/validate/valid_graph.h"
 #include "launch/inputs/variation.h"
 #include "replayer/delta/edit.h"
-#include "replayer/replay.h"
 #include "replayer/report/summary.h"
 
 namespace prism::launch {

@@ -8,8 +8,8 @@
 #include "graph/base/divide.h"
 #include "graph/base/json_writer.h"
 #include "graph/base/parse_number.h"
+#include "replayer/ineffective_perturbations.h"
 #include "replayer/network/flow_replay.h"
-#include "replayer/perturb/ineffective_perturbations.h"
 #include "replayer/report/json.h"
 #include "replayer/report/text.h"
 

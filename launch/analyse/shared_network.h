@@ -7,7 +7,10 @@
 #include "graph/base/status.h"
 #include "graph/validate/valid_graph.h"
 #include "launch/inputs/options.h"
-#include "replayer/replay.h"
+
+namespace prism::replayer {
+struct ReplayOptions;
+}  // namespace prism::replayer
 
 namespace prism::launch {
 

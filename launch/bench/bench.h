@@ -8,7 +8,10 @@
 
 #include "graph/base/status.h"
 #include "graph/graph.h"
-#include "replayer/replay.h"
+
+namespace prism::replayer {
+struct ReplayOptions;
+}  // namespace prism::replayer
 
 namespace prism::launch {
 

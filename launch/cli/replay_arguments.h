@@ -10,7 +10,6 @@
 #include "launch/analyse/explanation.h"
 #include "launch/cli/verb.h"
 #include "launch/inputs/options.h"
-#include "replayer/replay.h"
 
 namespace prism::launch {
 

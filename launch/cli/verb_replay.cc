@@ -22,7 +22,7 @@
 #include "launch/inputs/perturbation.h"
 #include "launch/inputs/variation.h"
 #include "replayer/cost/cluster_check.h"
-#include "replayer/perturb/ineffective_perturbations.h"
+#include "replayer/ineffective_perturbations.h"
 
 namespace prism::launch {
 namespace {

@@ -18,7 +18,8 @@
 #include "launch/cli/verb.h"
 #include "launch/inputs/perturbation.h"
 #include "replayer/cost/cluster_check.h"
-#include "replayer/perturb/ineffective_perturbations.h"
+#include "replayer/ineffective_perturbations.h"
+#include "replayer/replay.h"
 #include "replayer/report/html.h"
 
 namespace prism::launch {

@@ -18,7 +18,7 @@
 #include "graph/base/log.h"
 #include "graph/base/status.h"
 #include "graph/job/job.h"
-#include "replayer/replay.h"
+#include "replayer/engine/network_model.h"
 
 namespace prism::launch {
 

@@ -9,7 +9,8 @@
 #include "graph/job/cluster.h"
 #include "graph/job/job.h"
 #include "launch/inputs/options.h"
-#include "replayer/replay.h"
+#include "replayer/engine/replay_options.h"
+#include "replayer/perturb/perturbation.h"
 
 namespace prism::launch {
 

@@ -3,6 +3,9 @@
 #include <algorithm>
 
 #include "launch/process/interrupt.h"
+#include "replayer/engine/replay_options.h"
+#include "replayer/engine/replay_result.h"
+#include "replayer/replay.h"
 
 namespace prism::launch {
 

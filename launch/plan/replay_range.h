@@ -7,7 +7,10 @@
 #include "graph/base/status.h"
 #include "graph/base/time.h"
 #include "graph/graph.h"
-#include "replayer/replay.h"
+
+namespace prism::replayer {
+struct ReplayOptions;
+}  // namespace prism::replayer
 
 namespace prism::launch {
 

@@ -10,7 +10,8 @@
 
 #include "graph/describe.h"
 #include "replayer/blame/busy_time.h"
-#include "replayer/perturb/placement.h"
+#include "replayer/engine/placement.h"
+#include "replayer/engine/replay_options.h"
 
 namespace prism::replayer {
 namespace {

@@ -8,6 +8,7 @@
 #include "graph/base/status.h"
 #include "graph/graph.h"
 #include "replayer/blame/critical_path.h"
+#include "replayer/engine/replay_options.h"
 
 namespace prism::replayer {
 

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "replayer/engine/replay_options.h"
+#include "replayer/replay.h"
+
 namespace prism::replayer {
 
 using graph::OpKind;

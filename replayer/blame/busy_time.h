@@ -7,9 +7,10 @@
 #include "graph/base/status.h"
 #include "graph/graph.h"
 #include "replayer/engine/breakdown.h"
-#include "replayer/replay.h"
 
 namespace prism::replayer {
+
+struct ReplayOptions;
 
 class BusyTime {
  public:

@@ -19,9 +19,10 @@
 #include "graph/base/status.h"
 #include "graph/base/time.h"
 #include "graph/graph.h"
-#include "replayer/replay.h"
 
 namespace prism::replayer {
+
+struct ReplayOptions;
 
 enum class PathKind : uint8_t {
   kCompute,   // a kernel, or a copy inside the device

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "replayer/replay.h"
+#include "replayer/engine/replay_result.h"
 
 namespace prism::replayer {
 

@@ -3,6 +3,8 @@
 #include <set>
 #include <utility>
 
+#include "replayer/replay.h"
+
 namespace prism::replayer {
 namespace {
 

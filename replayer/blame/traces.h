@@ -7,7 +7,8 @@
 
 #include "graph/base/status.h"
 #include "graph/graph.h"
-#include "replayer/replay.h"
+#include "replayer/engine/replay_options.h"
+#include "replayer/engine/replay_result.h"
 
 namespace prism::replayer {
 

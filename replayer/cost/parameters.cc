@@ -236,6 +236,15 @@ std::string_view HostCostKey(graph::OpKind kind) {
   return "";
 }
 
+std::vector<DurationNs> HostCosts(const graph::ParameterTable& table) {
+  std::vector<DurationNs> costs(graph::kOpKindCount, 0);
+  for (size_t kind = 0; kind < costs.size(); ++kind) {
+    const std::string_view key = HostCostKey(static_cast<graph::OpKind>(kind));
+    costs[kind] = key.empty() ? 0 : static_cast<DurationNs>(table.Value(key));
+  }
+  return costs;
+}
+
 std::vector<std::string> CheckParameters(const graph::ParameterTable& table) {
   std::vector<std::string> faults;
   for (const ParameterKey& known : kKeys) {

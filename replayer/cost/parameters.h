@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "graph/base/time.h"
 #include "graph/job/cluster.h"
 #include "graph/program/op.h"
 
@@ -24,6 +25,9 @@ std::span<const ParameterKey> ParameterKeys();
 
 // The parameter with the host's cost of issuing an op of that kind; "" if it costs nothing.
 std::string_view HostCostKey(graph::OpKind kind);
+
+// What issuing an op costs the host thread, by graph::OpKind; host gaps and markers cost nothing.
+std::vector<DurationNs> HostCosts(const graph::ParameterTable& table);
 
 // Why `table` cannot be used, one line per fault: missing keys, keys that no model reads, units
 // other than ours, values outside the range of their unit. Models divide by rates and convert times

@@ -198,8 +198,10 @@ class VariantMaker {
 
   void GroupAllRanks() {
     const Placement placement(job_.graph, options_);
-    const std::vector<RankEffect> effects = RankEffects(job_.graph.ranks.size(), options_);
-    const std::vector<RankEffect> before = RankEffects(job_.graph.ranks.size(), job_.options);
+    const std::vector<RankEffect> effects =
+        RankEffects(job_.graph.ranks.size(), options_.perturbations);
+    const std::vector<RankEffect> before =
+        RankEffects(job_.graph.ranks.size(), job_.options.perturbations);
     std::vector<CommTopology> topologies;
     for (uint32_t comm = 0; comm < job_.graph.communicators.size(); ++comm) {
       topologies.push_back(placement.Topology(comm));

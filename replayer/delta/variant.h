@@ -9,7 +9,7 @@
 #include "replayer/cost/compute_cost.h"
 #include "replayer/delta/baseline.h"
 #include "replayer/delta/edit.h"
-#include "replayer/perturb/placement.h"
+#include "replayer/engine/placement.h"
 #include "replayer/perturb/rank_effects.h"
 
 namespace prism::replayer {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "graph/base/time.h"
-#include "replayer/replay.h"
+#include "replayer/engine/replay_result.h"
 
 namespace prism::replayer {
 

@@ -24,15 +24,6 @@ uint32_t CountStreams(const Partition& partition) {
 
 }  // namespace
 
-std::vector<DurationNs> HostCosts(const graph::ParameterTable& table) {
-  std::vector<DurationNs> costs(graph::kOpKindCount, 0);
-  for (size_t kind = 0; kind < costs.size(); ++kind) {
-    const std::string_view key = HostCostKey(static_cast<graph::OpKind>(kind));
-    costs[kind] = key.empty() ? 0 : static_cast<DurationNs>(table.Value(key));
-  }
-  return costs;
-}
-
 Engine::Impl::Impl(const graph::Graph& graph, const ReplayOptions& options, Partition partition)
     : graph_(graph),
       options_(options),

@@ -24,13 +24,12 @@
 #include "graph/base/time.h"
 #include "graph/graph.h"
 #include "replayer/cost/collective_cost.h"
+#include "replayer/engine/op_position.h"
 #include "replayer/engine/rendezvous.h"
-#include "replayer/replay.h"
+#include "replayer/engine/replay_options.h"
+#include "replayer/engine/replay_result.h"
 
 namespace prism::replayer {
-
-// A position in a rank's endless program: iteration * program.size() + op.
-using OpPosition = int64_t;
 
 class Engine {
  public:

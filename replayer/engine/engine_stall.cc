@@ -138,4 +138,15 @@ std::vector<std::string> Engine::Impl::DescribeStall() const {
   return result;
 }
 
+Status StallStatus(const Engine& engine) {
+  constexpr size_t kLinesShown = 3;
+  std::vector<std::string> lines = engine.DescribeStall();
+  size_t hidden = lines.size() - std::min(lines.size(), kLinesShown);
+  lines.resize(lines.size() - hidden);
+  if (hidden > 0) {
+    lines.push_back(fmt::format("{} more wait", hidden));
+  }
+  return RunFailed(fmt::format("the replay stalls: {}", fmt::join(lines, "; ")));
+}
+
 }  // namespace prism::replayer

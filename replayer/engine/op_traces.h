@@ -4,12 +4,12 @@
 #include <cstdint>
 #include <vector>
 
-#include "replayer/engine/engine.h"
 #include "replayer/engine/lane_stream.h"
+#include "replayer/engine/op_position.h"
 #include "replayer/engine/partition.h"
 #include "replayer/engine/rendezvous.h"
+#include "replayer/engine/replay_result.h"
 #include "replayer/engine/role_plan.h"
-#include "replayer/replay.h"
 
 namespace prism::replayer {
 

@@ -9,7 +9,9 @@
 
 #include "graph/rank_classes.h"
 #include "graph/rank_slots.h"
-#include "replayer/perturb/placement.h"
+#include "replayer/engine/network_model.h"
+#include "replayer/engine/placement.h"
+#include "replayer/engine/replay_options.h"
 #include "replayer/perturb/rank_effects.h"
 
 namespace prism::replayer {
@@ -52,7 +54,7 @@ class Partitioner {
       : graph_(graph), options_(options), placement_(graph, options) {}
 
   Partition Run(const std::vector<Rank>& gated, const OpCosts& costs) && {
-    effects_ = RankEffects(graph_.ranks.size(), options_);
+    effects_ = RankEffects(graph_.ranks.size(), options_.perturbations);
     for (const Perturbation& perturbation : options_.perturbations) {
       result_.jitter.Add(perturbation);
     }

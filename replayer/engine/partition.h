@@ -23,9 +23,10 @@
 #include "replayer/engine/role_plan.h"
 #include "replayer/perturb/interference.h"
 #include "replayer/perturb/jitter.h"
-#include "replayer/replay.h"
 
 namespace prism::replayer {
+
+struct ReplayOptions;
 
 // The members of a communicator class: arrivals of all entries make a collective start.
 struct CommClass {

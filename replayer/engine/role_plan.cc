@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "replayer/cost/compute_cost.h"
-#include "replayer/replay.h"
+#include "replayer/cost/parameters.h"
 
 namespace prism::replayer {
 namespace {

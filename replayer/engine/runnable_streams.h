@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "replayer/engine/engine.h"
+#include "replayer/engine/op_position.h"
 
 namespace prism::replayer {
 

@@ -13,8 +13,9 @@
 
 #include "graph/base/status.h"
 #include "graph/graph.h"
+#include "replayer/engine/replay_options.h"
+#include "replayer/engine/replay_result.h"
 #include "replayer/network/flow_network.h"
-#include "replayer/replay.h"
 
 namespace prism::replayer {
 

@@ -10,7 +10,7 @@
 #include "graph/base/ids.h"
 #include "graph/base/mix.h"
 #include "graph/base/time.h"
-#include "replayer/replay.h"
+#include "replayer/perturb/perturbation.h"
 
 namespace prism::replayer {
 

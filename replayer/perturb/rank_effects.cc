@@ -1,5 +1,8 @@
 #include "replayer/perturb/rank_effects.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include <fmt/format.h>
 
 namespace prism::replayer {
@@ -93,14 +96,43 @@ void Apply(const Perturbation& perturbation, RankEffect* effect) {
 
 }  // namespace
 
-std::vector<RankEffect> RankEffects(uint32_t ranks, const ReplayOptions& options) {
+std::vector<RankEffect> RankEffects(uint32_t ranks,
+                                    const std::vector<Perturbation>& perturbations) {
   std::vector<RankEffect> effects(ranks);
-  for (const Perturbation& perturbation : options.perturbations) {
+  for (const Perturbation& perturbation : perturbations) {
     for (Rank rank : perturbation.ranks) {
       Apply(perturbation, &effects[rank.value()]);
     }
   }
   return effects;
+}
+
+double HostFactor(const std::vector<Perturbation>& perturbations, Rank rank) {
+  double factor = 1;
+  for (const Perturbation& perturbation : perturbations) {
+    const std::vector<Rank>& ranks = perturbation.ranks;
+    if (perturbation.kind == PerturbationKind::kHost &&
+        std::find(ranks.begin(), ranks.end(), rank) != ranks.end()) {
+      factor *= perturbation.factor;
+    }
+  }
+  return factor;
+}
+
+std::vector<HostPause> HostPauses(const std::vector<Perturbation>& perturbations, Rank rank) {
+  std::vector<HostPause> pauses;
+  for (const Perturbation& perturbation : perturbations) {
+    const std::vector<Rank>& ranks = perturbation.ranks;
+    if (perturbation.kind == PerturbationKind::kPeriodic && perturbation.period_iterations > 0 &&
+        std::find(ranks.begin(), ranks.end(), rank) != ranks.end()) {
+      pauses.push_back({perturbation.period_iterations, perturbation.duration_ns});
+    }
+  }
+  return pauses;
+}
+
+DurationNs SlowedHostCost(DurationNs cost, double factor) {
+  return factor == 1 ? cost : std::llround(static_cast<double>(cost) * factor);
 }
 
 Status CheckPerturbations(uint32_t ranks,

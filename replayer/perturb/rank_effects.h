@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <vector>
 
+#include "graph/base/ids.h"
 #include "graph/base/status.h"
+#include "graph/base/time.h"
 #include "replayer/perturb/interference.h"
-#include "replayer/replay.h"
+#include "replayer/perturb/perturbation.h"
 
 namespace prism::replayer {
 
@@ -22,7 +24,15 @@ struct RankEffect {
   bool operator==(const RankEffect&) const = default;
 };
 
-std::vector<RankEffect> RankEffects(uint32_t ranks, const ReplayOptions& options);  // by rank
+// By rank.
+std::vector<RankEffect> RankEffects(uint32_t ranks, const std::vector<Perturbation>& perturbations);
+
+// The factor by which the perturbations slow the host of a rank, and a host cost scaled by it.
+double HostFactor(const std::vector<Perturbation>& perturbations, Rank rank);
+DurationNs SlowedHostCost(DurationNs cost, double factor);
+
+// The pauses that the perturbations cause on the host of a rank.
+std::vector<HostPause> HostPauses(const std::vector<Perturbation>& perturbations, Rank rank);
 
 // Fails on a rank, node, factor or period that a job of that many ranks and nodes cannot have.
 Status CheckPerturbations(uint32_t ranks,

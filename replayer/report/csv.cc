@@ -8,6 +8,7 @@
 #include "graph/base/csv_field.h"
 #include "graph/describe.h"
 #include "graph/job/rank_grid.h"
+#include "replayer/engine/replay_result.h"
 
 namespace prism::replayer {
 

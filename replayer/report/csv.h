@@ -4,9 +4,10 @@
 #include <string>
 
 #include "graph/graph.h"
-#include "replayer/replay.h"
 
 namespace prism::replayer {
+
+struct ReplayResult;
 
 // Columns as in the outside contract. Times in ns, memory in bytes.
 std::string RanksCsv(const graph::Graph& graph, const ReplayResult& result);

@@ -7,10 +7,11 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "replayer/replay.h"
 #include "replayer/report/summary.h"
 
 namespace prism::replayer {
+
+struct ReplayResult;
 
 // The ranks whose timelines the report shows: the lowest of each pipeline stage; if there are more
 // than 64 stages, of 64 evenly spread ones.

@@ -6,7 +6,7 @@
 
 #include "graph/graph.h"
 #include "replayer/engine/breakdown.h"
-#include "replayer/replay.h"
+#include "replayer/engine/replay_result.h"
 
 namespace prism::replayer {
 

@@ -11,7 +11,7 @@
 #include "graph/base/ids.h"
 #include "graph/base/time.h"
 #include "graph/graph.h"
-#include "replayer/replay.h"
+#include "replayer/engine/replay_result.h"
 
 namespace prism::replayer {
 

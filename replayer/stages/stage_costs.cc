@@ -10,7 +10,7 @@
 #include "graph/base/intern.h"
 #include "replayer/cost/cluster_check.h"
 #include "replayer/cost/compute_cost.h"
-#include "replayer/replay.h"
+#include "replayer/cost/parameters.h"
 
 namespace prism::replayer {
 namespace {

@@ -16,7 +16,7 @@
 #include "graph/base/status.h"
 #include "graph/job/cluster.h"
 #include "graph/program/job_program.h"
-#include "replayer/replay.h"
+#include "replayer/engine/replay_result.h"
 
 namespace prism::replayer {
 

@@ -17,6 +17,7 @@
 #include "launch/inputs/sandbox_list.h"
 #include "replayer/cost/collective_cost.h"
 #include "replayer/cost/compute_cost.h"
+#include "replayer/cost/parameters.h"
 
 namespace prism::testing {
 namespace {

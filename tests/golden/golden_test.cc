@@ -19,6 +19,7 @@
 
 #include <gtest/gtest.h>
 
+#include "replayer/replay.h"
 #include "tests/golden/command_runner.h"
 
 namespace prism::testing {

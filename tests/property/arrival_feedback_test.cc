@@ -8,6 +8,9 @@
 #include <rapidcheck/gtest.h>
 
 #include "launch/emulate/clock/coordinator.h"
+#include "replayer/engine/op_position.h"
+#include "replayer/engine/replay_options.h"
+#include "replayer/engine/replay_result.h"
 #include "replayer/replay.h"
 #include "tests/support/tell_coordinator.h"
 #include "tests/support/tiny_graph.h"

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "graph/base/rng.h"
+#include "replayer/replay.h"
 #include "tests/support/random_perturbations.h"
 #include "tests/support/simple_evaluator.h"
 #include "tests/support/simple_iteration.h"

@@ -8,6 +8,8 @@
 #include <rapidcheck/gtest.h>
 
 #include "replayer/cost/collective_cost.h"
+#include "replayer/engine/replay_options.h"
+#include "replayer/engine/replay_result.h"
 #include "replayer/replay.h"
 #include "slicer/export/chakra/chakra_export.h"
 #include "slicer/export/goal/goal_export.h"

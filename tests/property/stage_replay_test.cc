@@ -11,6 +11,8 @@
 
 #include "graph/base/rng.h"
 #include "graph/validate/validate.h"
+#include "replayer/engine/replay_options.h"
+#include "replayer/replay.h"
 #include "replayer/stages/block_fold.h"
 #include "slicer/edit/job_offload.h"
 #include "slicer/edit/program_edit.h"

@@ -6,6 +6,10 @@
 
 #include <gtest/gtest.h>
 
+#include "replayer/engine/replay_options.h"
+#include "replayer/engine/replay_result.h"
+#include "replayer/perturb/perturbation.h"
+#include "replayer/replay.h"
 #include "tests/support/test_parameters.h"
 #include "tests/support/tiny_graph.h"
 

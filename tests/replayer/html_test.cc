@@ -7,6 +7,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "replayer/engine/replay_options.h"
+#include "replayer/replay.h"
 #include "replayer/report/gantt.h"
 #include "slicer/workloads/workloads.h"
 #include "tests/support/test_parameters.h"

@@ -9,6 +9,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "replayer/engine/replay_options.h"
+#include "replayer/replay.h"
 #include "tests/replayer/perfetto_test.pb.h"
 #include "tests/support/tiny_graph.h"
 

@@ -9,6 +9,9 @@
 #include <gtest/gtest.h>
 
 #include "graph/base/rng.h"
+#include "replayer/engine/replay_options.h"
+#include "replayer/perturb/perturbation.h"
+#include "replayer/replay.h"
 #include "slicer/workloads/workloads.h"
 #include "tests/support/test_parameters.h"
 #include "tests/support/tiny_graph.h"

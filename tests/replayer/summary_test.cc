@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "replayer/replay.h"
 #include "replayer/report/json.h"
 #include "replayer/report/text.h"
 #include "tests/support/tiny_graph.h"

@@ -12,6 +12,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "replayer/engine/replay_result.h"
 #include "replayer/replay.h"
 #include "slicer/import/kineto/collective_words.h"
 #include "slicer/import/kineto/kineto_import.h"

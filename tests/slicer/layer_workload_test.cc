@@ -7,6 +7,8 @@
 #include <gtest/gtest.h>
 
 #include "replayer/cost/collective_cost.h"
+#include "replayer/engine/replay_options.h"
+#include "replayer/engine/replay_result.h"
 #include "replayer/replay.h"
 #include "slicer/export/astra/layer_export.h"
 #include "slicer/import/astra/workload_import.h"

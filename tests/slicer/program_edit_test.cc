@@ -12,6 +12,7 @@
 #include <rapidcheck/gtest.h>
 
 #include "graph/validate/validate.h"
+#include "replayer/engine/replay_options.h"
 #include "replayer/replay.h"
 #include "slicer/synthesize/expand.h"
 #include "slicer/synthesize/synthesize.h"

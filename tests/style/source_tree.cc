@@ -66,7 +66,7 @@ std::string LayerOf(const std::string& path) {
       return lower;
     }
   }
-  return path.substr(0, slash);
+  return path.substr(0, path.starts_with("replayer/") ? path.rfind('/') : slash);
 }
 
 }  // namespace prism::style

@@ -16,7 +16,8 @@ std::vector<SourceFile> ReadSourceTree(const std::string& root);
 
 bool IsCode(const SourceFile& file);  // .h .cc .cu
 
-// The top folder of a path, or two levels for graph/base; "" for a root file.
+// The top folder of a path, or two levels for the lower parts of graph/ and the rooms of replayer/;
+// "" for a root file.
 std::string LayerOf(const std::string& path);
 
 }  // namespace prism::style

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "graph/graph.h"
-#include "replayer/replay.h"
+#include "replayer/engine/replay_options.h"
 
 namespace prism::testing {
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "replayer/engine/replay_options.h"
+
 namespace prism::testing {
 
 using replayer::PerturbationKind;

@@ -6,7 +6,11 @@
 #include <vector>
 
 #include "replayer/perturb/jitter.h"
-#include "replayer/replay.h"
+#include "replayer/perturb/perturbation.h"
+
+namespace prism::replayer {
+struct ReplayOptions;
+}  // namespace prism::replayer
 
 namespace prism::testing {
 

@@ -8,7 +8,10 @@
 
 #include "replayer/cost/collective_cost.h"
 #include "replayer/cost/compute_cost.h"
+#include "replayer/cost/parameters.h"
+#include "replayer/engine/replay_options.h"
 #include "replayer/perturb/jitter.h"
+#include "replayer/perturb/rank_effects.h"
 #include "tests/support/simple_effects.h"
 #include "tests/support/simple_links.h"
 

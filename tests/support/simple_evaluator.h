@@ -6,7 +6,11 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "replayer/replay.h"
+#include "replayer/engine/replay_result.h"
+
+namespace prism::replayer {
+struct ReplayOptions;
+}  // namespace prism::replayer
 
 namespace prism::testing {
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "graph/graph.h"
-#include "replayer/replay.h"
+#include "replayer/engine/replay_result.h"
 
 namespace prism::testing {
 

@@ -4,6 +4,9 @@
 #include <cmath>
 #include <vector>
 
+#include "replayer/engine/replay_options.h"
+#include "replayer/perturb/perturbation.h"
+
 namespace prism::testing {
 namespace {
 

@@ -5,7 +5,10 @@
 
 #include "graph/graph.h"
 #include "replayer/cost/collective_cost.h"
-#include "replayer/replay.h"
+
+namespace prism::replayer {
+struct ReplayOptions;
+}  // namespace prism::replayer
 
 namespace prism::testing {
 

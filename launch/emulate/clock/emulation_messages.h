@@ -8,7 +8,7 @@
 #include "graph/base/ids.h"
 #include "graph/base/time.h"
 #include "launch/process/wire.h"
-#include "replayer/engine/engine.h"
+#include "replayer/engine/op_position.h"
 
 namespace prism::launch {
 

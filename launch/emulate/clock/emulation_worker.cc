@@ -16,7 +16,7 @@
 #include "launch/emulate/clock/emulated_member.h"
 #include "launch/emulate/sandbox/record_turn.h"
 #include "launch/emulate/sandbox/stack_text.h"
-#include "replayer/replay.h"
+#include "replayer/engine/op_position.h"
 
 namespace prism::launch {
 namespace {

@@ -13,7 +13,8 @@
 #include "launch/emulate/clock/emulation_messages.h"
 #include "launch/emulate/clock/verifier.h"
 #include "launch/emulate/sandbox/sandbox_process.h"
-#include "replayer/replay.h"
+#include "replayer/engine/op_position.h"
+#include "replayer/perturb/perturbation.h"
 #include "shim/channel/messages.h"
 
 namespace prism::launch {

@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "replayer/engine/engine.h"
+#include "replayer/engine/op_position.h"
 
 namespace prism::launch {
 

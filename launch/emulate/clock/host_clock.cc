@@ -1,5 +1,8 @@
 #include "launch/emulate/clock/host_clock.h"
 
+#include "replayer/cost/parameters.h"
+#include "replayer/perturb/rank_effects.h"
+
 namespace prism::launch {
 namespace {
 

@@ -10,9 +10,9 @@
 #include "graph/base/ids.h"
 #include "graph/base/time.h"
 #include "graph/graph.h"
-#include "replayer/engine/engine.h"
+#include "replayer/engine/op_position.h"
 #include "replayer/perturb/interference.h"
-#include "replayer/replay.h"
+#include "replayer/perturb/perturbation.h"
 
 namespace prism::launch {
 

@@ -23,7 +23,7 @@
 #include "graph/base/ids.h"
 #include "graph/base/time.h"
 #include "graph/graph.h"
-#include "replayer/engine/engine.h"
+#include "replayer/engine/op_position.h"
 #include "slicer/record/op_stream.h"
 
 namespace prism::launch {

@@ -23,7 +23,8 @@
 #include "launch/process/interrupt.h"
 #include "launch/process/stop_watch.h"
 #include "launch/process/wire.h"
-#include "replayer/perturb/ineffective_perturbations.h"
+#include "replayer/ineffective_perturbations.h"
+#include "replayer/replay.h"
 #include "slicer/stitch/stitch.h"
 
 namespace prism::launch {

@@ -19,7 +19,7 @@
 #include "launch/emulate/sandbox/shared_memory.h"
 #include "launch/process/mpi_session.h"
 #include "launch/process/progress.h"
-#include "replayer/replay.h"
+#include "replayer/engine/replay_result.h"
 
 namespace prism::launch {
 

@@ -11,6 +11,7 @@
 
 #include "launch/emulate/sandbox/device_config.h"
 #include "launch/trainer/args.h"
+#include "replayer/perturb/rank_effects.h"
 
 namespace prism::launch {
 

@@ -20,7 +20,7 @@
 #include "launch/emulate/store/store_server.h"
 #include "launch/inputs/options.h"
 #include "launch/process/install_paths.h"
-#include "replayer/replay.h"
+#include "replayer/perturb/perturbation.h"
 #include "slicer/plan.h"
 
 namespace prism::launch {

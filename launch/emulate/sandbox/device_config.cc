@@ -7,7 +7,7 @@
 
 #include "graph/base/check.h"
 #include "replayer/cost/parameters.h"
-#include "replayer/replay.h"
+#include "replayer/perturb/rank_effects.h"
 #include "slicer/record/host_meter.h"
 
 namespace prism::launch {

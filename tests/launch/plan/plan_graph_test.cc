@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "graph/file.h"
+#include "replayer/engine/replay_result.h"
 #include "replayer/memory/worst_rank.h"
 #include "replayer/replay.h"
 #include "tests/launch/plan/small_search.h"

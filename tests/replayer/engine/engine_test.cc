@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "replayer/replay.h"
 #include "replayer/report/rank_activity.h"
 #include "tests/support/test_parameters.h"
 #include "tests/support/tiny_graph.h"

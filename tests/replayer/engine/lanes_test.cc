@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "replayer/engine/engine.h"
+#include "replayer/replay.h"
 #include "slicer/workloads/workloads.h"
 #include "tests/support/test_parameters.h"
 

@@ -2,6 +2,8 @@
 // Narayanan et al., SC21, section 2.2.
 #include <gtest/gtest.h>
 
+#include "replayer/engine/replay_options.h"
+#include "replayer/engine/replay_result.h"
 #include "replayer/replay.h"
 #include "tests/support/test_parameters.h"
 #include "tests/support/uniform_pipeline.h"

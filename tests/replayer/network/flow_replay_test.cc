@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "replayer/cost/collective_cost.h"
+#include "replayer/replay.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/test_parameters.h"
 #include "tests/support/tiny_graph.h"

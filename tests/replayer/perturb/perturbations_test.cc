@@ -6,9 +6,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "replayer/perturb/ineffective_perturbations.h"
+#include "replayer/engine/replay_options.h"
+#include "replayer/engine/replay_result.h"
+#include "replayer/ineffective_perturbations.h"
 #include "replayer/perturb/interference.h"
 #include "replayer/perturb/jitter.h"
+#include "replayer/perturb/perturbation.h"
 #include "replayer/replay.h"
 #include "tests/support/test_parameters.h"
 #include "tests/support/tiny_graph.h"

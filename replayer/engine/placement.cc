@@ -1,10 +1,11 @@
-#include "replayer/perturb/placement.h"
+#include "replayer/engine/placement.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
 #include "graph/base/divide.h"
+#include "replayer/engine/replay_options.h"
 #include "replayer/perturb/rank_effects.h"
 
 namespace prism::replayer {

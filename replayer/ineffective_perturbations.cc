@@ -1,4 +1,4 @@
-#include "replayer/perturb/ineffective_perturbations.h"
+#include "replayer/ineffective_perturbations.h"
 
 #include <cstddef>
 #include <map>
@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 
 #include "graph/base/check.h"
+#include "replayer/engine/replay_result.h"
+#include "replayer/replay.h"
 
 namespace prism::replayer {
 namespace {

@@ -7,9 +7,11 @@
 
 #include "graph/base/status.h"
 #include "graph/graph.h"
-#include "replayer/replay.h"
+#include "replayer/engine/replay_options.h"
 
 namespace prism::replayer {
+
+struct ReplayResult;
 
 inline constexpr const char* kNoEffectCode = "perturbation_without_effect";
 

@@ -9,9 +9,10 @@
 #include "graph/base/status.h"
 #include "graph/graph.h"
 #include "replayer/cost/collective_cost.h"
-#include "replayer/replay.h"
 
 namespace prism::replayer {
+
+struct ReplayOptions;
 
 // Fails on perturbations (CheckPerturbations) and on places that the job cannot have.
 Status CheckOptions(const graph::Graph& graph, const ReplayOptions& options);
