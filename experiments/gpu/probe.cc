@@ -100,24 +100,24 @@ void prism_probe_close() {
   events.clear();
 }
 
-int prism_probe_hold(const char* kernel, uint32_t lane, uint32_t blocks, void* stream) {
-  return device->Launch(kernel, lane, blocks, static_cast<CUstream>(stream)) ? 0 : 1;
+int prism_probe_hold(const char* kernel, uint32_t hold_stream, uint32_t blocks, void* stream) {
+  return device->Launch(kernel, hold_stream, blocks, static_cast<CUstream>(stream)) ? 0 : 1;
 }
 
-int prism_probe_capture(const char* kernel, uint32_t lane, uint32_t blocks, void* stream) {
-  return device->Capture(kernel, lane, blocks, static_cast<CUstream>(stream)) ? 0 : 1;
+int prism_probe_capture(const char* kernel, uint32_t hold_stream, uint32_t blocks, void* stream) {
+  return device->Capture(kernel, hold_stream, blocks, static_cast<CUstream>(stream)) ? 0 : 1;
 }
 
-void prism_probe_count(uint32_t lane) {
-  device->CountLaunch(lane);
+void prism_probe_count(uint32_t hold_stream) {
+  device->CountLaunch(hold_stream);
 }
 
-// Waits for what a lane does next; its time. A negative one: it ended. 0: nothing within 5 s.
-int64_t prism_probe_next(uint32_t lane) {
+// Waits for what a hold stream does next; its time. A negative one: it ended. 0: nothing in 5 s.
+int64_t prism_probe_next(uint32_t hold_stream) {
   const auto begin = std::chrono::steady_clock::now();
   while (std::chrono::steady_clock::now() - begin < std::chrono::seconds(5)) {
     for (size_t i = 0; i < events.size(); ++i) {
-      if (events[i].lane == lane) {
+      if (events[i].hold_stream == hold_stream) {
         const HoldEvent event = events[i];
         events.erase(events.begin() + static_cast<long>(i));
         const auto time = static_cast<int64_t>(event.time_ns);
@@ -129,16 +129,16 @@ int64_t prism_probe_next(uint32_t lane) {
   return 0;
 }
 
-// Gives the next hold of a lane, whose sequence number this is, a deadline so long after its
+// Gives the next hold of a hold stream, whose sequence number this is, a deadline so long after its
 // beginning, as soon as that is told: without Python in between, whose microseconds would count as
 // the hold's. The deadline; 0: nothing began.
-uint64_t prism_probe_release(uint32_t lane, uint64_t sequence, uint64_t length_ns) {
-  const int64_t begun = prism_probe_next(lane);
+uint64_t prism_probe_release(uint32_t hold_stream, uint64_t sequence, uint64_t length_ns) {
+  const int64_t begun = prism_probe_next(hold_stream);
   if (begun <= 0) {
     return 0;
   }
   const uint64_t deadline = static_cast<uint64_t>(begun) + length_ns;
-  device->SetDeadline(lane, sequence, deadline);
+  device->SetDeadline(hold_stream, sequence, deadline);
   return deadline;
 }
 

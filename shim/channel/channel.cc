@@ -198,8 +198,11 @@ int64_t HostCostNs(const Config& config, const Record& record) {
   return kind < kHostCostKinds ? config.host_cost_ns[kind] : 0;
 }
 
-bool TakeDeadline(const Header* header, uint32_t lane, uint64_t sequence, uint64_t* time_ns) {
-  const HoldDeadline& deadline = header->deadlines[lane % kHoldLanes];
+bool TakeDeadline(const Header* header,
+                  uint32_t hold_stream,
+                  uint64_t sequence,
+                  uint64_t* time_ns) {
+  const HoldDeadline& deadline = header->deadlines[hold_stream % kHoldStreams];
   if (deadline.of.load(std::memory_order_acquire) != sequence + 1) {
     return false;
   }
@@ -316,8 +319,8 @@ void Consumer::Reply(uint32_t request, const AnswerValue& answer) {
   syscall(SYS_futex, &slot.sequence, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-void Consumer::SetDeadline(uint32_t lane, uint64_t sequence, uint64_t time_ns) {
-  HoldDeadline& deadline = header_->deadlines[lane % kHoldLanes];
+void Consumer::SetDeadline(uint32_t hold_stream, uint64_t sequence, uint64_t time_ns) {
+  HoldDeadline& deadline = header_->deadlines[hold_stream % kHoldStreams];
   deadline.time_ns = time_ns;
   deadline.of.store(sequence + 1, std::memory_order_release);
 }

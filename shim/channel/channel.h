@@ -41,8 +41,8 @@ AnswerValue WaitAnswer(Header* header, uint32_t request, void (*while_hung)() = 
 // True once the worker has ended the run, or died.
 bool WorkerGone(Header* header);
 
-// When the hold in progress on the lane may end; false while that is not known.
-bool TakeDeadline(const Header* header, uint32_t lane, uint64_t sequence, uint64_t* time_ns);
+// When the hold in progress on the hold stream may end; false while that is not known.
+bool TakeDeadline(const Header* header, uint32_t hold_stream, uint64_t sequence, uint64_t* time_ns);
 
 // Consumer side: a created channel. Owns mapping and descriptor.
 class Consumer {
@@ -68,7 +68,7 @@ class Consumer {
   [[nodiscard]] int producer_process() const;
 
   void Reply(uint32_t request, const AnswerValue& answer);
-  void SetDeadline(uint32_t lane, uint64_t sequence, uint64_t time_ns);
+  void SetDeadline(uint32_t hold_stream, uint64_t sequence, uint64_t time_ns);
   void SetHung();  // the process waits for something that never comes (Header::hung)
   void Abort();    // every wait of the process returns kAborted
 

@@ -17,7 +17,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "shim/channel/hold_lanes.h"
+#include "shim/channel/hold_streams.h"
 
 namespace prism::channel {
 
@@ -114,7 +114,8 @@ struct RingControl {
   std::atomic<uint32_t> producer_process;  // id of the producer process; 0: none yet
 };
 
-// When the hold in progress on a lane may end, by the GPU's timer. One at a time per lane.
+// When the hold in progress on a hold stream may end, by the GPU's timer. One at a time per hold
+// stream.
 struct HoldDeadline {
   std::atomic<uint64_t> of;  // sequence + 1, written after the time
   uint64_t time_ns;          // 0: at once
@@ -125,7 +126,7 @@ struct Header {
   RingControl ring;
   int32_t worker_process;  // its id
   alignas(64) Answer answer;
-  alignas(64) HoldDeadline deadlines[kHoldLanes];
+  alignas(64) HoldDeadline deadlines[kHoldStreams];
   std::atomic<uint32_t> hung;  // 1: no more answers will come, and the clock runs by itself
 };
 
@@ -320,8 +321,8 @@ inline constexpr uint64_t kMaxValuesOfRank = 16U << 20U;
 
 struct HoldBody {
   uint64_t time_ns;   // of the GPU's timer
-  uint64_t sequence;  // of the hold on its lane, from 0
-  uint32_t lane;
+  uint64_t sequence;  // of the hold on its hold stream, from 0
+  uint32_t hold_stream;
   uint8_t ended;  // else it began
 };
 
@@ -381,9 +382,9 @@ struct Record {
   uint8_t padding;
   uint32_t context;  // kContext id current on the issuing thread; 0: none
   union {
-    uint32_t hold_lane;  // kDevice, kCollective and kGroupEnd: lane + 1 of the hold; 0 none
-    uint32_t host_ns;    // if Config::measures_host: CPU time of the issuing thread outside the
-                         // shim since its last op with a host cost; < 2^32
+    uint32_t hold_stream;  // kDevice, kCollective and kGroupEnd: of the hold, + 1; 0 none
+    uint32_t host_ns;      // if Config::measures_host: CPU time of the issuing thread outside the
+                           // shim since its last op with a host cost; < 2^32
   };
   union {
     DefineBody define;

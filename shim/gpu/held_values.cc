@@ -46,7 +46,7 @@ bool IsAlone(const NcclOp& op) {
 
 HoldLaunch HoldOf(const NcclOp& op, const char* kernel, int32_t channels) {
   const auto bytes = static_cast<int64_t>(op.count * ElementBytes(op.element));
-  return {kernel, op.hold_lane - 1, HoldBlocks(bytes, channels), op.stream};
+  return {kernel, op.hold_stream - 1, HoldBlocks(bytes, channels), op.stream};
 }
 
 // Values that do not need the host: those of the only present member of a communicator.
@@ -213,13 +213,13 @@ ncclResult_t CaptureStand(const HoldLaunch& hold, std::span<NcclOp> ops) {
 // A launch of a graph with captured calls.
 void CountStand(const NcclOp& op, const ExchangeValues& exchange) {
   Staging* const copies = op.captured->staging.get();
-  if (op.hold_lane == 0) {
+  if (op.hold_stream == 0) {
     Count("captured_values_left");  // recorded without holds: nothing waits for the exchange
   } else if (copies == nullptr) {
-    CountHoldLaunch(op.hold_lane - 1, nullptr);
+    CountHoldLaunch(op.hold_stream - 1, nullptr);
   } else {
     // The op keeps the copies.
-    CountHoldLaunch(op.hold_lane - 1, [op, exchange, copies] { exchange(copies); });
+    CountHoldLaunch(op.hold_stream - 1, [op, exchange, copies] { exchange(copies); });
   }
 }
 
@@ -277,8 +277,8 @@ ncclResult_t CaptureTransfers(std::span<NcclOp> ops) {
 
 NcclStream StreamOfCall(cudaStream_t given) {
   const cudaStream_t twin = TwinOf(given);
-  const uint32_t lane = StreamIndex(twin) % channel::kHoldLanes;
-  return {twin, IsTimed() ? lane + 1 : 0};
+  const uint32_t hold_stream = StreamIndex(twin) % channel::kHoldStreams;
+  return {twin, IsTimed() ? hold_stream + 1 : 0};
 }
 
 ncclResult_t MoveCollective(const NcclOp& op, uint32_t sequence) {

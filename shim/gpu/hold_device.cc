@@ -30,8 +30,8 @@ uint32_t HoldBlocks(int64_t bytes, int32_t channels) {
 
 struct HoldDevice::Callback {
   HoldBoard* board;
-  HoldLane* lanes;
-  uint32_t lane;
+  HoldStream* streams;
+  uint32_t hold_stream;
 };
 
 std::unique_ptr<HoldDevice> HoldDevice::Create(const Driver& driver,
@@ -51,7 +51,7 @@ HoldDevice::~HoldDevice() {
 }
 
 bool HoldDevice::Load(std::string* error) {
-  lanes_.resize(kHoldLanes);
+  progress_.resize(kHoldStreams);
   const auto succeeded = [error](CUresult code, const char* call) {
     if (code != CUDA_SUCCESS) {
       *error = std::string(call) + " gives error " + std::to_string(static_cast<int>(code));
@@ -66,7 +66,7 @@ bool HoldDevice::Load(std::string* error) {
   }
   board_ = new (memory) HoldBoard();
   if (means_ == HoldMeans::kHostCallback) {
-    host_lanes_ = std::make_unique<HoldLane[]>(kHoldLanes);
+    host_streams_ = std::make_unique<HoldStream[]>(kHoldStreams);
     return true;
   }
   if (!succeeded(driver_.device_pointer(&device_board_, memory, 0), "cuMemHostGetDevicePointer")) {
@@ -78,9 +78,9 @@ bool HoldDevice::Load(std::string* error) {
   if (means_ == HoldMeans::kWaitValue) {
     return true;
   }
-  constexpr size_t kLaneBytes = sizeof(HoldLane) * kHoldLanes;
-  return succeeded(driver_.allocate(&device_lanes_, kLaneBytes), "cuMemAlloc") &&
-         succeeded(driver_.set(device_lanes_, 0, kLaneBytes), "cuMemsetD8");
+  constexpr size_t kStreamBytes = sizeof(HoldStream) * kHoldStreams;
+  return succeeded(driver_.allocate(&device_streams_, kStreamBytes), "cuMemAlloc") &&
+         succeeded(driver_.set(device_streams_, 0, kStreamBytes), "cuMemsetD8");
 }
 
 // All at once: a kernel that is loaded at its first launch may not have that launch under capture.
@@ -106,26 +106,29 @@ CUdeviceptr HoldDevice::OnDevice(const void* in_board) const {
 bool HoldDevice::Enqueue(const char* kernel, HoldPlace hold, uint32_t blocks, CUstream stream) {
   switch (means_) {
     case HoldMeans::kKernel:
-      return LaunchKernel(kernel, hold.lane, blocks, stream);
+      return LaunchKernel(kernel, hold.hold_stream, blocks, stream);
     case HoldMeans::kWaitValue:
       return LaunchWait(hold, stream);
     case HoldMeans::kHostCallback:
-      return LaunchCallback(hold.lane, stream);
+      return LaunchCallback(hold.hold_stream, stream);
   }
   return false;
 }
 
-bool HoldDevice::Launch(const char* kernel, uint32_t lane, uint32_t blocks, CUstream stream) {
-  lane %= kHoldLanes;
+bool HoldDevice::Launch(const char* kernel,
+                        uint32_t hold_stream,
+                        uint32_t blocks,
+                        CUstream stream) {
+  hold_stream %= kHoldStreams;
   const std::lock_guard<std::mutex> one_at_a_time(launch_mutex_);
   const auto count = [&](int64_t launches) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    const uint64_t before = lanes_[lane].launched;
-    lanes_[lane].launched += static_cast<uint64_t>(launches);
+    const uint64_t before = progress_[hold_stream].launched;
+    progress_[hold_stream].launched += static_cast<uint64_t>(launches);
     return before;
   };
   const uint64_t sequence = count(1);
-  const bool launched = Enqueue(kernel, {lane, sequence}, blocks, stream);
+  const bool launched = Enqueue(kernel, {hold_stream, sequence}, blocks, stream);
   if (!launched) {
     count(-1);
   }
@@ -133,23 +136,30 @@ bool HoldDevice::Launch(const char* kernel, uint32_t lane, uint32_t blocks, CUst
 }
 
 // A captured wait would compare with the values at the time of its capture.
-bool HoldDevice::Capture(const char* kernel, uint32_t lane, uint32_t blocks, CUstream stream) {
+bool HoldDevice::Capture(const char* kernel,
+                         uint32_t hold_stream,
+                         uint32_t blocks,
+                         CUstream stream) {
   const std::lock_guard<std::mutex> one_at_a_time(launch_mutex_);
-  return means_ != HoldMeans::kWaitValue && Enqueue(kernel, {lane % kHoldLanes, 0}, blocks, stream);
+  return means_ != HoldMeans::kWaitValue &&
+         Enqueue(kernel, {hold_stream % kHoldStreams, 0}, blocks, stream);
 }
 
-void HoldDevice::CountLaunch(uint32_t lane) {
+void HoldDevice::CountLaunch(uint32_t hold_stream) {
   const std::lock_guard<std::mutex> one_at_a_time(launch_mutex_);
   const std::lock_guard<std::mutex> lock(mutex_);
-  ++lanes_[lane % kHoldLanes].launched;
+  ++progress_[hold_stream % kHoldStreams].launched;
 }
 
-bool HoldDevice::LaunchKernel(const char* kernel, uint32_t lane, uint32_t blocks, CUstream stream) {
+bool HoldDevice::LaunchKernel(const char* kernel,
+                              uint32_t hold_stream,
+                              uint32_t blocks,
+                              CUstream stream) {
   const auto found = kernels_.find(kernel);
   if (found == kernels_.end()) {
     return false;
   }
-  std::array<void*, 3> arguments = {&device_board_, &device_lanes_, &lane};
+  std::array<void*, 3> arguments = {&device_board_, &device_streams_, &hold_stream};
   return driver_.launch(found->second, std::max(1U, blocks), 1, 1, kHoldThreads, 1, 1, 0, stream,
                         arguments.data(), nullptr) == CUDA_SUCCESS;
 }
@@ -170,15 +180,15 @@ bool HoldDevice::Scale(
 }
 
 bool HoldDevice::LaunchWait(HoldPlace hold, CUstream stream) {
-  HoldSlot* const slot = SlotOf(board_, hold.lane, hold.sequence);
+  HoldSlot* const slot = SlotOf(board_, hold.hold_stream, hold.sequence);
   return driver_.write_value(stream, OnDevice(&slot->arrival.of), hold.sequence + 1, 0) ==
              CUDA_SUCCESS &&
          driver_.wait_value(stream, OnDevice(&slot->end.of), hold.sequence + 1,
                             CU_STREAM_WAIT_VALUE_GEQ) == CUDA_SUCCESS;
 }
 
-bool HoldDevice::LaunchCallback(uint32_t lane, CUstream stream) {
-  auto callback = std::make_unique<Callback>(Callback{board_, host_lanes_.get(), lane});
+bool HoldDevice::LaunchCallback(uint32_t hold_stream, CUstream stream) {
+  auto callback = std::make_unique<Callback>(Callback{board_, host_streams_.get(), hold_stream});
   if (driver_.launch_host(stream, RunCallback, callback.get()) != CUDA_SUCCESS) {
     return false;
   }
@@ -190,17 +200,18 @@ bool HoldDevice::LaunchCallback(uint32_t lane, CUstream stream) {
 void HoldDevice::RunCallback(void* data) {
   const auto* const callback = static_cast<const Callback*>(data);
   HostMachine machine;
-  HoldBlock(machine, callback->board, callback->lanes, callback->lane, 1);
+  HoldBlock(machine, callback->board, callback->streams, callback->hold_stream, 1);
 }
 
 // The host itself ends holds of this kind.
-void HoldDevice::ReleaseWaits(uint32_t index, Lane* lane) {
+void HoldDevice::ReleaseWaits(uint32_t index, Progress* progress) {
   HostMachine machine;
   const bool aborted = machine.Load(&board_->abort) != 0;
-  const bool over = lane->release_ns != 0 && IsOver(HostNowNs(), lane->release_ns);
-  if (lane->ended < lane->launched && (aborted || (lane->ended < lane->begun && over))) {
-    Write(machine, &SlotOf(board_, index, lane->ended)->end, HostNowNs(), lane->ended);
-    lane->release_ns = 0;
+  const bool over = progress->release_ns != 0 && IsOver(HostNowNs(), progress->release_ns);
+  if (progress->ended < progress->launched &&
+      (aborted || (progress->ended < progress->begun && over))) {
+    Write(machine, &SlotOf(board_, index, progress->ended)->end, HostNowNs(), progress->ended);
+    progress->release_ns = 0;
   }
 }
 
@@ -208,33 +219,33 @@ bool HoldDevice::Poll(std::vector<HoldEvent>* events) {
   HostMachine machine;
   const size_t before = events->size();
   const std::lock_guard<std::mutex> lock(mutex_);
-  for (uint32_t index = 0; index < kHoldLanes; ++index) {
-    Lane& lane = lanes_[index];
-    if (lane.ended == lane.launched) {
+  for (uint32_t index = 0; index < kHoldStreams; ++index) {
+    Progress& progress = progress_[index];
+    if (progress.ended == progress.launched) {
       continue;
     }
     uint64_t time_ns = 0;
-    if (lane.begun == lane.ended &&
-        Read(machine, &SlotOf(board_, index, lane.begun)->arrival, lane.begun, &time_ns)) {
+    if (progress.begun == progress.ended &&
+        Read(machine, &SlotOf(board_, index, progress.begun)->arrival, progress.begun, &time_ns)) {
       time_ns = means_ == HoldMeans::kWaitValue ? HostNowNs() : time_ns;
-      events->push_back({index, lane.begun++, false, time_ns});
+      events->push_back({index, progress.begun++, false, time_ns});
     }
     if (means_ == HoldMeans::kWaitValue) {
-      ReleaseWaits(index, &lane);
+      ReleaseWaits(index, &progress);
     }
-    if (lane.ended < lane.begun &&
-        Read(machine, &SlotOf(board_, index, lane.ended)->end, lane.ended, &time_ns)) {
-      events->push_back({index, lane.ended++, true, time_ns});
+    if (progress.ended < progress.begun &&
+        Read(machine, &SlotOf(board_, index, progress.ended)->end, progress.ended, &time_ns)) {
+      events->push_back({index, progress.ended++, true, time_ns});
     }
   }
   return events->size() > before;
 }
 
-void HoldDevice::SetDeadline(uint32_t lane, uint64_t sequence, uint64_t time_ns) {
+void HoldDevice::SetDeadline(uint32_t hold_stream, uint64_t sequence, uint64_t time_ns) {
   HostMachine machine;
   const std::lock_guard<std::mutex> lock(mutex_);
-  lanes_[lane % kHoldLanes].release_ns = std::max<uint64_t>(1, time_ns);
-  Write(machine, &SlotOf(board_, lane, sequence)->deadline, time_ns, sequence);
+  progress_[hold_stream % kHoldStreams].release_ns = std::max<uint64_t>(1, time_ns);
+  Write(machine, &SlotOf(board_, hold_stream, sequence)->deadline, time_ns, sequence);
 }
 
 void HoldDevice::Abort() {
@@ -243,8 +254,8 @@ void HoldDevice::Abort() {
 
 bool HoldDevice::HasOpen() const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return std::any_of(lanes_.begin(), lanes_.end(),
-                     [](const Lane& lane) { return lane.ended < lane.launched; });
+  return std::any_of(progress_.begin(), progress_.end(),
+                     [](const Progress& of) { return of.ended < of.launched; });
 }
 
 }  // namespace prism::shim

@@ -41,7 +41,7 @@ uint32_t HoldBlocks(int64_t bytes, int32_t channels);
 
 // Something that a hold did.
 struct HoldEvent {
-  uint32_t lane;
+  uint32_t hold_stream;
   uint64_t sequence;
   bool ended;  // false: it began, its stream has arrived
   uint64_t time_ns;
@@ -56,21 +56,21 @@ class HoldDevice {
                                             std::string* error);
   ~HoldDevice();  // aborts; the memory stays with the driver, kernels may still read it
 
-  // Enqueues a hold, which gets the next sequence number of the lane. `blocks`: of the collective's
-  // kernel. False when the driver refuses.
-  bool Launch(const char* kernel, uint32_t lane, uint32_t blocks, CUstream stream);
+  // Enqueues a hold, which gets the next sequence number of the hold stream. `blocks`: of the
+  // collective's kernel. False when the driver refuses.
+  bool Launch(const char* kernel, uint32_t hold_stream, uint32_t blocks, CUstream stream);
 
   // The same on a stream under capture, where nothing runs yet: for each launch of the graph, call
   // CountLaunch once per captured hold.
-  bool Capture(const char* kernel, uint32_t lane, uint32_t blocks, CUstream stream);
-  void CountLaunch(uint32_t lane);
+  bool Capture(const char* kernel, uint32_t hold_stream, uint32_t blocks, CUstream stream);
+  void CountLaunch(uint32_t hold_stream);
 
-  // Appends what has happened since the last call, per lane in order. False: nothing.
+  // Appends what has happened since the last call, per hold stream in order. False: nothing.
   bool Poll(std::vector<HoldEvent>* events);
 
   // The hold ends then, or now if that has passed. Must not be called before Poll has reported its
   // beginning.
-  void SetDeadline(uint32_t lane, uint64_t sequence, uint64_t time_ns);
+  void SetDeadline(uint32_t hold_stream, uint64_t sequence, uint64_t time_ns);
 
   // Ends all holds now, and all later ones immediately.
   void Abort();
@@ -83,14 +83,14 @@ class HoldDevice {
   [[nodiscard]] bool HasOpen() const;
 
  private:
-  struct Lane {
+  struct Progress {
     uint64_t launched = 0;
     uint64_t begun = 0;       // told by Poll
     uint64_t ended = 0;       // likewise
     uint64_t release_ns = 0;  // kWaitValue: when to release the stream; 0: not known
   };
   struct HoldPlace {
-    uint32_t lane;
+    uint32_t hold_stream;
     uint64_t sequence;  // of a captured one none
   };
   struct Callback;
@@ -99,11 +99,11 @@ class HoldDevice {
   bool Load(std::string* error);
   bool Enqueue(const char* kernel, HoldPlace hold, uint32_t blocks, CUstream stream);
   CUresult LoadKernels();
-  bool LaunchKernel(const char* kernel, uint32_t lane, uint32_t blocks, CUstream stream);
+  bool LaunchKernel(const char* kernel, uint32_t hold_stream, uint32_t blocks, CUstream stream);
   bool LaunchWait(HoldPlace hold, CUstream stream);
-  bool LaunchCallback(uint32_t lane, CUstream stream);
+  bool LaunchCallback(uint32_t hold_stream, CUstream stream);
   static void RunCallback(void* data);
-  void ReleaseWaits(uint32_t index, Lane* lane);
+  void ReleaseWaits(uint32_t index, Progress* progress);
   CUdeviceptr OnDevice(const void* in_board) const;
 
   const Driver driver_;
@@ -111,13 +111,13 @@ class HoldDevice {
   std::map<std::string, CUfunction> kernels_;  // by name
   HoldBoard* board_ = nullptr;
   CUdeviceptr device_board_ = 0;
-  CUdeviceptr device_lanes_ = 0;
-  std::unique_ptr<HoldLane[]> host_lanes_;  // kHostCallback
+  CUdeviceptr device_streams_ = 0;
+  std::unique_ptr<HoldStream[]> host_streams_;  // kHostCallback
   // Serialises launches. A launch may wait in the driver, whose queue is full, until a hold in
   // progress ends; ending a hold takes only the other mutex, which no launch holds meanwhile.
   std::mutex launch_mutex_;
   mutable std::mutex mutex_;
-  std::vector<Lane> lanes_;
+  std::vector<Progress> progress_;  // by hold stream
 };
 
 }  // namespace prism::shim

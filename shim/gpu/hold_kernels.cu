@@ -28,10 +28,12 @@ struct Gpu {
   __device__ void Nap() { __nanosleep(100); }
 };
 
-__device__ void Hold(prism::shim::HoldBoard* board, prism::shim::HoldLane* lanes, uint32_t lane) {
+__device__ void Hold(prism::shim::HoldBoard* board,
+                     prism::shim::HoldStream* streams,
+                     uint32_t hold_stream) {
   if (threadIdx.x == 0) {
     Gpu gpu;
-    prism::shim::HoldBlock(gpu, board, lanes, lane, gridDim.x);
+    prism::shim::HoldBlock(gpu, board, streams, hold_stream, gridDim.x);
   }
   __syncthreads();  // the other warps wait in hardware and keep their places
 }
@@ -40,8 +42,8 @@ __device__ void Hold(prism::shim::HoldBoard* board, prism::shim::HoldLane* lanes
 
 #define PRISM_HOLD(kind)                                                                        \
   extern "C" __global__ void __launch_bounds__(prism::shim::kHoldThreads, 1) prism_hold_##kind( \
-      prism::shim::HoldBoard* board, prism::shim::HoldLane* lanes, uint32_t lane) {             \
-    Hold(board, lanes, lane);                                                                   \
+      prism::shim::HoldBoard* board, prism::shim::HoldStream* streams, uint32_t hold_stream) {  \
+    Hold(board, streams, hold_stream);                                                          \
   }
 
 PRISM_HOLD(allreduce)

@@ -4,27 +4,28 @@
 // GPU by hold_kernels.cu and for the CPU by the tests, over a Machine that accesses memory and the
 // clock.
 //
-// Each stream is a lane: holds of a lane follow each other, so a counter of finished holds in
-// device memory numbers them (sequence). Nothing about a single hold is an argument of its launch;
-// a kernel that was captured into a CUDA graph finds its deadline like any other.
+// Each stream with holds has a number, its hold stream. Holds of one stream follow each other, so a
+// counter of finished ones in device memory numbers them (sequence). Nothing about a single hold is
+// an argument of its launch; a kernel that was captured into a CUDA graph finds its deadline like
+// any other.
 //
 // Arrival, deadline and end of a hold are in a slot of host memory that the GPU maps. Each of the
 // three is a time and, written after it, 1 + the sequence number that it belongs to: until that
 // number appears the time is unknown, so a deadline starts at infinity without being reset. Only
-// one hold of a lane is in progress at a time, and the next deadline is written after the last end
-// was read, so two slots per lane would suffice; there are four.
+// one hold of a stream is in progress at a time, and the next deadline is written after the last
+// end was read, so two slots per stream would suffice; there are four.
 //
 // Times are nanoseconds of the GPU's global timer.
 #pragma once
 
 #include <cstdint>
 
-#include "shim/channel/hold_lanes.h"
+#include "shim/channel/hold_streams.h"
 #include "shim/host_and_device.h"
 
 namespace prism::shim {
 
-using channel::kHoldLanes;
+using channel::kHoldStreams;
 
 inline constexpr uint32_t kHoldSlots = 4;
 
@@ -49,11 +50,11 @@ struct HoldSlot {
 struct HoldBoard {
   uint64_t abort;  // not 0: every hold ends at once
   uint64_t padding[7];
-  HoldSlot slots[kHoldLanes][kHoldSlots];
+  HoldSlot slots[kHoldStreams][kHoldSlots];
 };
 
 // In device memory; zero at the start.
-struct HoldLane {
+struct HoldStream {
   uint64_t finished;  // holds so far: the sequence number of the current one
   uint64_t entered;   // blocks of the current one
   uint64_t left;      // likewise
@@ -61,10 +62,12 @@ struct HoldLane {
   uint64_t deadline_ns;
 };
 
-static_assert(sizeof(HoldSlot) == 64 && sizeof(HoldLane) == 40);
+static_assert(sizeof(HoldSlot) == 64 && sizeof(HoldStream) == 40);
 
-PRISM_HOST_AND_DEVICE inline HoldSlot* SlotOf(HoldBoard* board, uint32_t lane, uint64_t sequence) {
-  return &board->slots[lane % kHoldLanes][sequence % kHoldSlots];
+PRISM_HOST_AND_DEVICE inline HoldSlot* SlotOf(HoldBoard* board,
+                                              uint32_t hold_stream,
+                                              uint64_t sequence) {
+  return &board->slots[hold_stream % kHoldStreams][sequence % kHoldSlots];
 }
 
 PRISM_HOST_AND_DEVICE inline bool IsOver(uint64_t now_ns, uint64_t deadline_ns) {
@@ -104,7 +107,7 @@ inline constexpr uint64_t kFarNs = 50'000;
 // others, so that a hold costs one poll over the bus, not one per block.
 template <typename Machine>
 PRISM_HOST_AND_DEVICE void Lead(
-    Machine& machine, HoldBoard* board, HoldLane* state, HoldSlot* slot, uint64_t sequence) {
+    Machine& machine, HoldBoard* board, HoldStream* state, HoldSlot* slot, uint64_t sequence) {
   Write(machine, &slot->arrival, machine.Now(), sequence);
   uint64_t deadline_ns = 0;
   while (!Read(machine, &slot->deadline, sequence, &deadline_ns)) {
@@ -125,7 +128,7 @@ PRISM_HOST_AND_DEVICE void Lead(
 }
 
 template <typename Machine>
-PRISM_HOST_AND_DEVICE void Follow(Machine& machine, HoldLane* state, uint64_t sequence) {
+PRISM_HOST_AND_DEVICE void Follow(Machine& machine, HoldStream* state, uint64_t sequence) {
   while (machine.Load(&state->release) != sequence + 1) {
     machine.Nap();
   }
@@ -137,11 +140,14 @@ PRISM_HOST_AND_DEVICE void Follow(Machine& machine, HoldLane* state, uint64_t se
 // One block of a hold of `blocks`. It arrives when its last block enters, as NCCL's kernel can
 // begin its transfer only when all its blocks run.
 template <typename Machine>
-PRISM_HOST_AND_DEVICE void HoldBlock(
-    Machine& machine, HoldBoard* board, HoldLane* lanes, uint32_t lane, uint32_t blocks) {
-  HoldLane* const state = &lanes[lane % kHoldLanes];
+PRISM_HOST_AND_DEVICE void HoldBlock(Machine& machine,
+                                     HoldBoard* board,
+                                     HoldStream* streams,
+                                     uint32_t hold_stream,
+                                     uint32_t blocks) {
+  HoldStream* const state = &streams[hold_stream % kHoldStreams];
   const uint64_t sequence = machine.Load(&state->finished);
-  HoldSlot* const slot = SlotOf(board, lane, sequence);
+  HoldSlot* const slot = SlotOf(board, hold_stream, sequence);
   if (machine.Add(&state->entered, 1) + 1 == blocks) {
     Lead(machine, board, state, slot, sequence);
   } else {

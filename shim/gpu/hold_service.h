@@ -14,8 +14,8 @@ namespace prism::shim {
 class HoldService {
  public:
   using Emit = std::function<void(const channel::Record&)>;
-  // Polled for a hold that has begun, by lane and sequence: whether it may end, because the work
-  // that it waits for is done.
+  // Polled for a hold that has begun, by hold stream and sequence: whether it may end, because the
+  // work that it waits for is done.
   using MayEnd = std::function<bool(uint32_t, uint64_t)>;
 
   // All outlive the service.
@@ -28,7 +28,7 @@ class HoldService {
 
  private:
   struct Waiting {
-    uint32_t lane;
+    uint32_t hold_stream;
     uint64_t sequence;
   };
 

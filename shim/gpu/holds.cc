@@ -29,7 +29,7 @@
 namespace prism::shim {
 namespace {
 
-using HoldId = std::pair<uint32_t, uint64_t>;  // lane, sequence
+using HoldId = std::pair<uint32_t, uint64_t>;  // hold stream, sequence
 
 constexpr int kStepsBetweenLooks = 4096;  // checks whether the worker still exists
 constexpr int kBusySteps = 2000;          // without work, before it naps between steps
@@ -72,11 +72,12 @@ class Holds {
     const std::lock_guard<std::mutex> one_at_a_time(launch_mutex_);
     const WithinReal within;
     // Added before it can begin, since an unknown hold may end.
-    Add(launch.lane, std::move(values));
-    const bool launched = device_->Launch(launch.kernel, launch.lane, launch.blocks, launch.stream);
+    Add(launch.hold_stream, std::move(values));
+    const bool launched =
+        device_->Launch(launch.kernel, launch.hold_stream, launch.blocks, launch.stream);
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!launched) {
-      TakeBackLocked(launch.lane);
+      TakeBackLocked(launch.hold_stream);
     }
     launched_.notify_all();
     return launched;
@@ -84,13 +85,13 @@ class Holds {
 
   bool Capture(const HoldLaunch& launch) {
     const WithinReal within;
-    return device_->Capture(launch.kernel, launch.lane, launch.blocks, launch.stream);
+    return device_->Capture(launch.kernel, launch.hold_stream, launch.blocks, launch.stream);
   }
 
-  void CountLaunch(uint32_t lane, HoldValues values) {
+  void CountLaunch(uint32_t hold_stream, HoldValues values) {
     const std::lock_guard<std::mutex> one_at_a_time(launch_mutex_);
-    Add(lane, std::move(values));
-    device_->CountLaunch(lane);
+    Add(hold_stream, std::move(values));
+    device_->CountLaunch(hold_stream);
     const std::lock_guard<std::mutex> lock(mutex_);
     launched_.notify_all();
   }
@@ -119,9 +120,9 @@ class Holds {
     std::thread(&Holds::WorkOut, this).detach();
   }
 
-  void Add(uint32_t lane, HoldValues values) {
+  void Add(uint32_t hold_stream, HoldValues values) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    const HoldId hold = {lane, next_[lane]++};
+    const HoldId hold = {hold_stream, next_[hold_stream]++};
     if (values) {
       unfinished_.insert(hold);
       tasks_.push_back({hold, std::move(values)});
@@ -129,8 +130,8 @@ class Holds {
   }
 
   // Removes the hold added last, which was never launched.
-  void TakeBackLocked(uint32_t lane) {
-    const HoldId hold = {lane, --next_[lane]};
+  void TakeBackLocked(uint32_t hold_stream) {
+    const HoldId hold = {hold_stream, --next_[hold_stream]};
     if (unfinished_.erase(hold) != 0) {
       tasks_.pop_back();
     }
@@ -160,7 +161,9 @@ class Holds {
     prctl(PR_SET_TIMERSLACK, 1);
     HoldService service(
         device_.get(), SessionChannel(), [](const channel::Record& record) { Emit(record); },
-        [this](uint32_t lane, uint64_t sequence) { return MayEnd({lane, sequence}); });
+        [this](uint32_t hold_stream, uint64_t sequence) {
+          return MayEnd({hold_stream, sequence});
+        });
     int idle_steps = 0;
     for (int steps = 1;; ++steps) {
       if (steps % kStepsBetweenLooks == 0 && channel::WorkerGone(SessionChannel())) {
@@ -199,7 +202,7 @@ class Holds {
   std::mutex launch_mutex_;  // launches; one may wait for a hold to end (hold_device.h)
   std::mutex mutex_;         // everything below; taken after launch_mutex_
   std::condition_variable launched_;
-  std::map<uint32_t, uint64_t> next_;  // sequence, by lane
+  std::map<uint32_t, uint64_t> next_;  // sequence, by hold stream
   std::deque<Task> tasks_;             // in call order
   std::set<HoldId> begun_;             // of those with values
   std::set<HoldId> unfinished_;        // the same
@@ -215,8 +218,8 @@ bool CaptureHold(const HoldLaunch& launch) {
   return Holds::Get().Capture(launch);
 }
 
-void CountHoldLaunch(uint32_t lane, HoldValues values) {
-  Holds::Get().CountLaunch(lane, std::move(values));
+void CountHoldLaunch(uint32_t hold_stream, HoldValues values) {
+  Holds::Get().CountLaunch(hold_stream, std::move(values));
 }
 
 bool ScaleOnDevice(void* data, uint64_t count, uint32_t element, double factor, CUstream stream) {

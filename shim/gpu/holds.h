@@ -19,7 +19,7 @@ using HoldValues = std::function<void()>;  // may be empty
 // refuses.
 struct HoldLaunch {
   const char* kernel;
-  uint32_t lane;
+  uint32_t hold_stream;
   uint32_t blocks;
   CUstream stream;
 };
@@ -27,7 +27,7 @@ bool LaunchHold(const HoldLaunch& launch, HoldValues values);
 
 // The same on a stream under capture, and for each launch of its graph.
 bool CaptureHold(const HoldLaunch& launch);
-void CountHoldLaunch(uint32_t lane, HoldValues values);
+void CountHoldLaunch(uint32_t hold_stream, HoldValues values);
 
 // hold_device.h: Scale.
 bool ScaleOnDevice(void* data, uint64_t count, uint32_t element, double factor, CUstream stream);

@@ -12,11 +12,11 @@
 namespace prism::shim {
 
 // A program's stream as the NCCL replacement sees it: the virtual device's stream, for which
-// records are made, and the lane + 1 of the holds on the real one (shim/gpu/hold_logic.h; 0:
+// records are made, and the hold stream + 1 of the holds on the real one (shim/gpu/hold_logic.h; 0:
 // none).
 struct NcclStream {
   cudaStream_t recorded;
-  uint32_t hold_lane;
+  uint32_t hold_stream;
 };
 NcclStream StreamOfCall(cudaStream_t given);
 

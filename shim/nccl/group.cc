@@ -87,7 +87,7 @@ void EmitCollective(const NcclOp& op, uint32_t sequence, bool grouped_with_next)
   record.collective.root = op.root;
   record.collective.sequence = sequence;
   record.collective.bytes = CollectiveBytes(op);
-  record.hold_lane = op.hold_lane;
+  record.hold_stream = op.hold_stream;
   Emit(record);
 }
 
@@ -114,12 +114,12 @@ void EmitTransfers(const std::vector<NcclOp>& transfers) {
   }
   for (cudaStream_t stream : streams) {
     Record record = {};
-    uint32_t hold_lane = 0;
+    uint32_t hold_stream = 0;
     for (const NcclOp& op : transfers) {
       if (op.stream != stream) {
         continue;
       }
-      hold_lane = op.hold_lane;
+      hold_stream = op.hold_stream;
       record.stream = StreamIndex(RecordedStream(op));
       record.kind = RecordKind::kPeerTransfer;
       record.peer.comm = op.communicator->id;
@@ -133,7 +133,7 @@ void EmitTransfers(const std::vector<NcclOp>& transfers) {
     record = {};
     record.kind = RecordKind::kGroupEnd;
     record.stream = index;
-    record.hold_lane = hold_lane;
+    record.hold_stream = hold_stream;
     Emit(record);
   }
 }
@@ -302,7 +302,7 @@ ncclResult_t EndGroup() {
 }
 
 ncclResult_t Submit(NcclOp op) {
-  op.hold_lane = StreamOfCall(op.stream).hold_lane;
+  op.hold_stream = StreamOfCall(op.stream).hold_stream;
   if (thread_group.depth == 0) {
     return CarryOut({op});
   }

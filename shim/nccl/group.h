@@ -32,7 +32,7 @@ struct NcclOp {
   ScaledSum scaled = {};          // of a program-defined reduction, as it was at the call
   int32_t root = -1;              // or the peer
   cudaStream_t stream = nullptr;  // as given; for what a graph launches: the recorded one
-  uint32_t hold_lane = 0;         // NcclStream (device_values.h)
+  uint32_t hold_stream = 0;       // NcclStream (device_values.h)
   std::shared_ptr<HeldCapture> captured = nullptr;  // on a real device, for what a graph launches
 };
 

@@ -66,17 +66,17 @@ void CpuGroup::Run(const std::vector<CpuCall>& calls) const {
               message.data());
 }
 
-void CpuGroup::Submit(uint64_t lane, const c10::intrusive_ptr<CpuWork>& work) {
+void CpuGroup::Submit(uint64_t queue, const c10::intrusive_ptr<CpuWork>& work) {
   if (IsAlone()) {
     work->Execute();
     return;
   }
   const std::lock_guard<std::mutex> lock(mutex_);
-  std::unique_ptr<SerialQueue>& queue = lanes_[lane];
-  if (queue == nullptr) {
-    queue = std::make_unique<SerialQueue>();
+  std::unique_ptr<SerialQueue>& serial = queues_[queue];
+  if (serial == nullptr) {
+    serial = std::make_unique<SerialQueue>();
   }
-  queue->Push(work);
+  serial->Push(work);
 }
 
 }  // namespace prism::shim

@@ -42,9 +42,9 @@ class CpuGroup : public gloo::Context {
   // present members do not agree or one is gone.
   void Run(const std::vector<CpuCall>& calls) const;
 
-  // Executes the work: at once if nobody else is present, else on the thread of the lane, after
+  // Executes the work: at once if nobody else is present, else on the thread of the queue, after
   // everything submitted to it before.
-  void Submit(uint64_t lane, const c10::intrusive_ptr<CpuWork>& work);
+  void Submit(uint64_t queue, const c10::intrusive_ptr<CpuWork>& work);
 
  private:
   uint64_t identity_;
@@ -53,7 +53,7 @@ class CpuGroup : public gloo::Context {
   CpuExchangeGroup* group_ = nullptr;
   uint64_t sequence_ = 0;
   std::mutex mutex_;
-  std::map<uint64_t, std::unique_ptr<SerialQueue>> lanes_;
+  std::map<uint64_t, std::unique_ptr<SerialQueue>> queues_;
 };
 
 }  // namespace prism::shim

@@ -7,7 +7,7 @@
 namespace prism::shim {
 namespace {
 
-constexpr uint64_t kCollectiveLane = 0;
+constexpr uint64_t kCollectiveQueue = 0;
 
 Element ElementOf(at::ScalarType type) {
   switch (type) {
@@ -101,7 +101,7 @@ c10::intrusive_ptr<c10d::Work> StartCollective(CpuGroup& group,
   const Collective collective = {group, description.sequence};
   auto work = c10::make_intrusive<CpuWork>(
       std::move(description), [collective, body = std::move(body)] { body(collective); });
-  group.Submit(kCollectiveLane, work);
+  group.Submit(kCollectiveQueue, work);
   return work;
 }
 

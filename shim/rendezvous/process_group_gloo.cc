@@ -36,9 +36,9 @@ struct Transfer {
   int tag;
 };
 
-// Sends and receives of one peer and tag keep their order, and wait for nothing else. Lane 0 is
+// Sends and receives of one peer and tag keep their order, and wait for nothing else. Queue 0 is
 // that of the collectives.
-uint64_t LaneOf(const Transfer& transfer) {
+uint64_t QueueOf(const Transfer& transfer) {
   return (uint64_t{1} << 63U) | (uint64_t{transfer.is_send} << 62U) |
          (static_cast<uint64_t>(static_cast<uint32_t>(transfer.peer)) << 32U) |
          static_cast<uint32_t>(transfer.tag);
@@ -64,7 +64,7 @@ WorkPointer StartTransfer(CpuGroup& group, const at::Tensor& tensor, const Trans
       buffer.Publish();
     }
   });
-  group.Submit(LaneOf(transfer), work);
+  group.Submit(QueueOf(transfer), work);
   return work;
 }
 

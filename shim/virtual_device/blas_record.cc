@@ -4,7 +4,7 @@
 
 #include "graph/base/data_type.h"
 #include "shim/session.h"
-#include "shim/virtual_device/capture.h"
+#include "shim/virtual_device/issue.h"
 
 namespace prism::shim {
 namespace {

@@ -50,10 +50,6 @@ const void* ThisThread() {
   return &thread_mode;
 }
 
-bool Idle() {
-  return Get().count.load(std::memory_order_acquire) == 0;
-}
-
 Capture* FindLocked(cudaStream_t stream) {
   for (const auto& capture : Get().active) {
     if (capture->streams.contains(stream)) {
@@ -102,31 +98,6 @@ void Merge(Frontier* into, const Frontier& from) {
     if (std::find(into->begin(), into->end(), step) == into->end()) {
       into->push_back(step);
     }
-  }
-}
-
-cudaGraphNodeType TypeOf(const Record& record) {
-  switch (record.kind) {
-    case RecordKind::kMemcpy:
-      return cudaGraphNodeTypeMemcpy;
-    case RecordKind::kMemset:
-      return cudaGraphNodeTypeMemset;
-    case RecordKind::kEventRecord:
-      return cudaGraphNodeTypeEventRecord;
-    case RecordKind::kEventWait:
-      return cudaGraphNodeTypeWaitEvent;
-    default:
-      return cudaGraphNodeTypeKernel;
-  }
-}
-
-void EmitOn(cudaStream_t stream, Record record, const std::function<void()>& effect) {
-  CountImplicitOrder(stream);
-  record.stream = StreamIndex(stream);
-  Emit(record);
-  CountIssuedOp();
-  if (effect) {
-    effect();
   }
 }
 
@@ -215,7 +186,7 @@ uint32_t GraphRun::Event(uint32_t captured) const {
 }
 
 bool Keep(cudaStream_t stream, cudaGraphNodeType type, std::function<void(const GraphRun&)> run) {
-  if (Idle()) {
+  if (!IsCapturing()) {
     return false;
   }
   const std::lock_guard<std::mutex> lock(Get().mutex);
@@ -231,7 +202,7 @@ bool Keep(cudaStream_t stream, cudaGraphNodeType type, std::function<void(const 
 }
 
 void KeepRange(std::function<void()> emit) {
-  if (Idle()) {
+  if (!IsCapturing()) {
     return;
   }
   const std::lock_guard<std::mutex> lock(Get().mutex);
@@ -246,20 +217,12 @@ void KeepRange(std::function<void()> emit) {
   }
 }
 
-void IssueOp(cudaStream_t stream, Record record, std::function<void()> effect) {
-  if (!Idle()) {
-    const auto run = [stream, record, effect](const GraphRun& graph) {
-      EmitOn(graph.Stream(stream), record, effect);
-    };
-    if (Keep(stream, TypeOf(record), run)) {
-      return;
-    }
-  }
-  EmitOn(stream, record, effect);
+bool IsCapturing() {
+  return Get().count.load(std::memory_order_acquire) != 0;
 }
 
 bool IsCaptured(cudaStream_t stream) {
-  if (Idle()) {
+  if (!IsCapturing()) {
     return false;
   }
   const std::lock_guard<std::mutex> lock(Get().mutex);
@@ -268,7 +231,7 @@ bool IsCaptured(cudaStream_t stream) {
 
 bool RecordInCapture(cudaEvent_t event, cudaStream_t stream, bool external) {
   auto* const object = reinterpret_cast<EventObject*>(event);
-  if (external || Idle()) {
+  if (external || !IsCapturing()) {
     object->capture.store(0, std::memory_order_relaxed);
     return false;
   }
@@ -288,7 +251,7 @@ bool WaitInCapture(cudaStream_t stream, cudaEvent_t event, bool external, cudaEr
   const auto* const object = reinterpret_cast<const EventObject*>(event);
   *error = cudaSuccess;
   const unsigned long long id = object->capture.load(std::memory_order_relaxed);
-  if (external || (Idle() && id == 0)) {
+  if (external || (!IsCapturing() && id == 0)) {
     return false;
   }
   const std::lock_guard<std::mutex> lock(Get().mutex);
@@ -316,7 +279,7 @@ bool WaitInCapture(cudaStream_t stream, cudaEvent_t event, bool external, cudaEr
 }
 
 cudaError_t CheckWait(cudaStream_t stream) {
-  if (Idle()) {
+  if (!IsCapturing()) {
     return cudaSuccess;
   }
   const std::lock_guard<std::mutex> lock(Get().mutex);
@@ -329,7 +292,7 @@ cudaError_t CheckWait(cudaStream_t stream) {
 }
 
 cudaError_t CheckWaitForAll() {
-  if (Idle()) {
+  if (!IsCapturing()) {
     return cudaSuccess;
   }
   const std::lock_guard<std::mutex> lock(Get().mutex);
@@ -341,7 +304,7 @@ cudaError_t CheckWaitForAll() {
 
 // The rules of cudaThreadExchangeStreamCaptureMode.
 cudaError_t CheckUnsafeCall() {
-  if (Idle() || thread_mode == cudaStreamCaptureModeRelaxed) {
+  if (!IsCapturing() || thread_mode == cudaStreamCaptureModeRelaxed) {
     return cudaSuccess;
   }
   const std::lock_guard<std::mutex> lock(Get().mutex);
@@ -385,7 +348,7 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream,
                                      const cudaGraphNode_t** dependencies,
                                      const cudaGraphEdgeData** edges,
                                      size_t* dependency_count) {
-  const bool idle = prism::shim::Idle();
+  const bool idle = !prism::shim::IsCapturing();
   const std::lock_guard<std::mutex> lock(prism::shim::Get().mutex);
   Capture* const capture = idle ? nullptr : prism::shim::FindLocked(stream);
   *status = capture == nullptr ? cudaStreamCaptureStatusNone

@@ -1,6 +1,6 @@
 // Stream capture: what is issued on a stream under capture becomes a step of a graph instead of an
-// op; it becomes an op at each launch of that graph (graph.cc). Every file of the shim that issues
-// ops on a stream goes through IssueOp or Keep. Thread-safe.
+// op; it becomes an op at each launch of that graph (graph.cc). Ops come here from
+// shim/virtual_device/issue.h; other work of a stream calls Keep. Thread-safe.
 //
 // As on a real device: another stream joins by waiting for an event that was recorded in the
 // capture, all streams must have joined the first again at the end, and a call that would wait for
@@ -14,8 +14,6 @@
 #include <vector>
 
 #include <cuda_runtime_api.h>
-
-#include "shim/channel/messages.h"
 
 namespace prism::shim {
 
@@ -50,9 +48,6 @@ struct GraphBody {
   std::map<uint32_t, uint32_t> events;           // keys only: recorded inside
 };
 
-// Issues an op on a stream with its effect on memory, or keeps both if the stream is captured.
-void IssueOp(cudaStream_t stream, channel::Record record, std::function<void()> effect = nullptr);
-
 // Keeps a step if the stream is captured; false if it is not.
 bool Keep(cudaStream_t stream, cudaGraphNodeType type, std::function<void(const GraphRun&)> run);
 
@@ -61,6 +56,9 @@ bool Keep(cudaStream_t stream, cudaGraphNodeType type, std::function<void(const 
 void KeepRange(std::function<void()> emit);
 
 bool IsCaptured(cudaStream_t stream);
+
+// Whether any stream is captured: usually none is, and then no call here takes a lock.
+bool IsCapturing();
 
 // cudaEventRecord and cudaStreamWaitEvent if a capture is involved; false if none is. `error` is
 // the call's result when true is returned.

@@ -9,6 +9,7 @@
 #include "shim/session.h"
 #include "shim/virtual_device/capture.h"
 #include "shim/virtual_device/device_memory.h"
+#include "shim/virtual_device/issue.h"
 #include "shim/virtual_device/memory.h"
 #include "shim/virtual_device/runtime_state.h"
 

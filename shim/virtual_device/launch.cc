@@ -11,8 +11,8 @@
 #include <cxxabi.h>
 
 #include "shim/session.h"
-#include "shim/virtual_device/capture.h"
 #include "shim/virtual_device/device_memory.h"
+#include "shim/virtual_device/issue.h"
 #include "shim/virtual_device/nvcc_calls.h"
 #include "shim/virtual_device/runtime_state.h"
 

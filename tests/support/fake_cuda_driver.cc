@@ -133,14 +133,14 @@ CUresult cuLaunchKernel(CUfunction function,
     return CUDA_ERROR_NOT_SUPPORTED;
   }
   auto* const board = At<prism::shim::HoldBoard>(Argument<CUdeviceptr>(arguments, 0));
-  auto* const lanes = At<prism::shim::HoldLane>(Argument<CUdeviceptr>(arguments, 1));
-  const auto lane = Argument<uint32_t>(arguments, 2);
+  auto* const streams = At<prism::shim::HoldStream>(Argument<CUdeviceptr>(arguments, 1));
+  const auto hold_stream = Argument<uint32_t>(arguments, 2);
   Of(stream)->Add([=] {
     std::vector<std::thread> blocks;
     for (unsigned int block = 0; block < grid_x; ++block) {
       blocks.emplace_back([=] {
         prism::shim::HostMachine machine;
-        prism::shim::HoldBlock(machine, board, lanes, lane, grid_x);
+        prism::shim::HoldBlock(machine, board, streams, hold_stream, grid_x);
       });
     }
     for (std::thread& block : blocks) {

@@ -177,12 +177,12 @@ void LaunchOwn(const std::string& name, cudaStream_t stream, void** arguments) {
     return;
   }
   auto* const board = At<prism::shim::HoldBoard>(Argument<CUdeviceptr>(arguments, 0));
-  auto* const lanes = At<prism::shim::HoldLane>(Argument<CUdeviceptr>(arguments, 1));
-  const auto lane = Argument<uint32_t>(arguments, 2);
+  auto* const streams = At<prism::shim::HoldStream>(Argument<CUdeviceptr>(arguments, 1));
+  const auto hold_stream = Argument<uint32_t>(arguments, 2);
   // One block represents all.
   Enqueue(stream, [=] {
     prism::shim::HostMachine machine;
-    prism::shim::HoldBlock(machine, board, lanes, lane, 1);
+    prism::shim::HoldBlock(machine, board, streams, hold_stream, 1);
   });
 }
 

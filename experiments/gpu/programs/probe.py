@@ -32,21 +32,22 @@ class Probe:
     def close(self):
         self.library.prism_probe_close()
 
-    def hold(self, stream, lane=0, blocks=24, kernel=b"prism_hold_allreduce"):
-        code = self.library.prism_probe_hold(kernel, lane, blocks, ctypes.c_void_p(stream.cuda_stream))
+    def hold(self, stream, hold_stream=0, blocks=24, kernel=b"prism_hold_allreduce"):
+        code = self.library.prism_probe_hold(kernel, hold_stream, blocks,
+                                             ctypes.c_void_p(stream.cuda_stream))
         if code != 0:
             raise RuntimeError("the driver refuses a hold")
 
-    def capture(self, stream, lane=0, blocks=24):
-        return self.library.prism_probe_capture(b"prism_hold_allreduce", lane, blocks,
+    def capture(self, stream, hold_stream=0, blocks=24):
+        return self.library.prism_probe_capture(b"prism_hold_allreduce", hold_stream, blocks,
                                                 ctypes.c_void_p(stream.cuda_stream)) == 0
 
-    def count(self, lane=0):
-        self.library.prism_probe_count(lane)
+    def count(self, hold_stream=0):
+        self.library.prism_probe_count(hold_stream)
 
-    def next(self, lane=0):
+    def next(self, hold_stream=0):
         """The time of what happens next; negative when it is an end."""
-        return self.told(self.library.prism_probe_next(lane))
+        return self.told(self.library.prism_probe_next(hold_stream))
 
     def told(self, time_ns):
         if time_ns == 0:
@@ -54,11 +55,11 @@ class Probe:
             raise RuntimeError("the hold neither began nor ended within 5 s")
         return time_ns
 
-    def release(self, length_ns, lane=0):
-        """Waits for the next hold of the lane to begin, which ends so long after that: when."""
-        sequence = self.sequence.get(lane, 0)
-        self.sequence[lane] = sequence + 1
-        time_ns = self.library.prism_probe_release(lane, ctypes.c_uint64(sequence),
+    def release(self, length_ns, hold_stream=0):
+        """Waits for the next hold of the stream to begin, which ends so long after that: when."""
+        sequence = self.sequence.get(hold_stream, 0)
+        self.sequence[hold_stream] = sequence + 1
+        time_ns = self.library.prism_probe_release(hold_stream, ctypes.c_uint64(sequence),
                                                    ctypes.c_uint64(length_ns))
         return self.told(time_ns)
 

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "launch/emulate/clock/emulation_worker.h"
-#include "launch/emulate/clock/hold_lanes.h"
+#include "launch/emulate/clock/hold_streams.h"
 #include "launch/emulate/clock/host_clock.h"
 #include "launch/emulate/clock/memory_history.h"
 #include "launch/emulate/sandbox/out_of_memory.h"
@@ -46,7 +46,7 @@ struct EmulationWorker::Member {
   std::chrono::steady_clock::time_point departed_at = {};
   bool left = false;
   std::optional<MemoryHistory> history = {};  // if a snapshot is requested
-  HoldLanes holds = {};                       // on a real GPU
+  HoldStreams holds = {};                     // on a real GPU
 
   // What came before was another process's, none of it part of an iteration.
   void BeginAgain(slicer::OpStream new_stream) {

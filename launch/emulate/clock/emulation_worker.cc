@@ -222,12 +222,12 @@ bool EmulationWorker::AnswerPoll(Member& member, const RankEvent& ask) {
 // once; so do all holds if ranks take turns on a GPU.
 void EmulationWorker::TakeHold(Member& member, const channel::HoldBody& hold) {
   if (hold.ended != 0) {
-    member.holds.End(hold.lane, hold.sequence);
+    member.holds.End(hold.hold_stream, hold.sequence);
   }
   const std::optional<replayer::OpPosition> position =
-      member.holds.PositionOf(hold.lane, hold.sequence);
+      member.holds.PositionOf(hold.hold_stream, hold.sequence);
   if (!position || start_.shares_gpu) {
-    member.process->channel().SetDeadline(hold.lane, hold.sequence, 0);
+    member.process->channel().SetDeadline(hold.hold_stream, hold.sequence, 0);
     return;
   }
   FlushIssued(member);
@@ -339,9 +339,9 @@ Status EmulationWorker::Take(Member& member,
   if (record.kind == RecordKind::kEventRecord) {
     SeeEvent(member, record.event.event, *ops);
   }
-  if (record.hold_lane != 0) {
+  if (record.hold_stream != 0) {
     const bool counts = !ops->empty() && !member.departed && !HasRunAll(member);
-    member.holds.Add(record.hold_lane - 1,
+    member.holds.Add(record.hold_stream - 1,
                      counts ? member.verifier.PositionOf(ops->back().place) : std::nullopt);
   }
   if (record.kind != RecordKind::kQueryEvent) {
@@ -422,7 +422,8 @@ void EmulationWorker::Deliver(WireReader* message) {
     const auto hold = member == nullptr ? std::nullopt : member->holds.HoldAt(end.position);
     if (hold) {
       member->process->channel().SetDeadline(
-          hold->lane, hold->sequence, static_cast<uint64_t>(std::max<int64_t>(0, end.gpu_ns)));
+          hold->hold_stream, hold->sequence,
+          static_cast<uint64_t>(std::max<int64_t>(0, end.gpu_ns)));
     }
   }
   for (const RankAnswer& answer : batch.answers) {

@@ -166,11 +166,11 @@ struct Holds {
 Holds RunHeld(Program* program) {
   Holds holds;
   const int code = program->Run([&](const Record& record, std::span<const std::byte>) {
-    holds.calls += record.kind == RecordKind::kCollective && record.hold_lane != 0 ? 1 : 0;
+    holds.calls += record.kind == RecordKind::kCollective && record.hold_stream != 0 ? 1 : 0;
     if (record.kind == RecordKind::kHold && record.hold.ended == 0) {
       ++holds.began;
       EXPECT_EQ(holds.began, holds.calls);
-      program->consumer().SetDeadline(record.hold.lane, record.hold.sequence,
+      program->consumer().SetDeadline(record.hold.hold_stream, record.hold.sequence,
                                       record.hold.time_ns + 1'000'000);
     }
     holds.ended += record.kind == RecordKind::kHold && record.hold.ended != 0 ? 1 : 0;

@@ -56,11 +56,11 @@ class HoldTest : public ::testing::TestWithParam<HoldMeans> {
     ASSERT_NE(device_, nullptr) << error;
   }
 
-  // The next thing that happens on a lane.
-  HoldEvent Next(uint32_t lane) {
+  // The next thing that happens on a hold stream.
+  HoldEvent Next(uint32_t hold_stream) {
     while (true) {
       for (size_t i = 0; i < events_.size(); ++i) {
-        if (events_[i].lane == lane) {
+        if (events_[i].hold_stream == hold_stream) {
           const HoldEvent event = events_[i];
           events_.erase(events_.begin() + static_cast<long>(i));
           return event;
@@ -120,7 +120,7 @@ TEST_P(HoldTest, what_follows_in_the_stream_waits_for_it) {
   EXPECT_GE(after.load(), deadline);
 }
 
-TEST_P(HoldTest, lanes_do_not_wait_for_each_other) {
+TEST_P(HoldTest, streams_do_not_wait_for_each_other) {
   const Stream first;
   const Stream second;
   ASSERT_TRUE(device_->Launch(kKernel, 1, 2, first.get()));

@@ -15,7 +15,7 @@
 #include <gtest/gtest.h>
 
 #include "launch/emulate/clock/coordinator.h"
-#include "launch/emulate/clock/hold_lanes.h"
+#include "launch/emulate/clock/hold_streams.h"
 #include "shim/channel/channel.h"
 #include "shim/gpu/hold_device.h"
 #include "shim/gpu/hold_service.h"
@@ -34,7 +34,7 @@ constexpr int64_t kMs = 1'000'000;
 constexpr int64_t kVirtualKernelNs = 20 * kMs;  // of the virtual rank, the slowest according to its
                                                 // graph
 constexpr int64_t kTransferNs = 2 * kMs;
-constexpr uint32_t kLane = 3;
+constexpr uint32_t kHoldStream = 3;
 
 template <typename Call>
 Call Fake(const char* name) {
@@ -73,7 +73,7 @@ class HeldRank {
   }
 
   channel::Consumer& consumer() { return consumer_; }
-  HoldLanes& lanes() { return lanes_; }
+  HoldStreams& streams() { return streams_; }
   [[nodiscard]] bool finished() const { return finished_; }
 
  private:
@@ -86,11 +86,11 @@ class HeldRank {
     for (int64_t& kernel_ns : kernel_ns_) {
       Record record = {};
       record.kind = RecordKind::kCollective;
-      record.hold_lane = kLane + 1;
+      record.hold_stream = kHoldStream + 1;
       Fake<decltype(&cuLaunchHostFunc)>("cuLaunchHostFunc")(
           stream_, [](void* duration) { Sleep(*static_cast<int64_t*>(duration)); }, &kernel_ns);
       Push(record);
-      EXPECT_TRUE(device_->Launch("prism_hold_allreduce", kLane, 2, stream_));
+      EXPECT_TRUE(device_->Launch("prism_hold_allreduce", kHoldStream, 2, stream_));
     }
     Fake<decltype(&cuStreamSynchronize)>("cuStreamSynchronize")(stream_);
     while (device_->HasOpen()) {
@@ -117,7 +117,7 @@ class HeldRank {
   CUstream stream_ = nullptr;
   std::mutex ring_;
   std::atomic<bool> finished_ = false;
-  HoldLanes lanes_;
+  HoldStreams streams_;
   std::thread program_;
   std::thread service_;
 };
@@ -151,10 +151,11 @@ class HeldRanksTest : public ::testing::Test {
     event.rank = Rank(rank);
     if (record.kind == RecordKind::kCollective) {
       event.position = issued_[rank] += 2;
-      ranks_[rank]->lanes().Add(record.hold_lane - 1, event.position - 1);
+      ranks_[rank]->streams().Add(record.hold_stream - 1, event.position - 1);
     } else {
       event.kind = record.hold.ended != 0 ? RankEventKind::kPassed : RankEventKind::kArrived;
-      event.position = *ranks_[rank]->lanes().PositionOf(record.hold.lane, record.hold.sequence);
+      event.position =
+          *ranks_[rank]->streams().PositionOf(record.hold.hold_stream, record.hold.sequence);
       event.value = static_cast<int64_t>(record.hold.time_ns);
       (record.hold.ended != 0 ? ends_ : arrivals_)[rank].push_back(event.value);
     }
@@ -181,8 +182,9 @@ class HeldRanksTest : public ::testing::Test {
     }
     for (const HoldEnd& end : coordinator_->Advance().holds) {
       HeldRank& rank = *ranks_[end.rank.value()];
-      const auto hold = rank.lanes().HoldAt(end.position);
-      rank.consumer().SetDeadline(hold->lane, hold->sequence, static_cast<uint64_t>(end.gpu_ns));
+      const auto hold = rank.streams().HoldAt(end.position);
+      rank.consumer().SetDeadline(hold->hold_stream, hold->sequence,
+                                  static_cast<uint64_t>(end.gpu_ns));
     }
     return true;
   }

@@ -7,6 +7,6 @@
 namespace prism::channel {
 
 // How many streams of a real GPU can have holds (shim/gpu/hold_logic.h).
-inline constexpr uint32_t kHoldLanes = 1024;
+inline constexpr uint32_t kHoldStreams = 1024;
 
 }  // namespace prism::channel

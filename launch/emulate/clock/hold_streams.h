@@ -1,5 +1,5 @@
 // Which op of the graph each hold of a sandbox rank on a real GPU belongs to. Holds are numbered by
-// lane in order of issue, as the shim launches them.
+// stream in order of issue, as the shim launches them.
 #pragma once
 
 #include <cstdint>
@@ -11,32 +11,34 @@
 
 namespace prism::launch {
 
-class HoldLanes {
+class HoldStreams {
  public:
   struct Hold {
-    uint32_t lane = 0;
+    uint32_t hold_stream = 0;
     uint64_t sequence = 0;
   };
 
-  // Adds the next hold of the lane; no position: it belongs to no op of the graph.
-  void Add(uint32_t lane, std::optional<replayer::OpPosition> position) {
-    const uint64_t sequence = count_[lane]++;
+  // Adds the next hold of the hold stream; no position: it belongs to no op of the graph.
+  void Add(uint32_t hold_stream, std::optional<replayer::OpPosition> position) {
+    const uint64_t sequence = count_[hold_stream]++;
     if (position) {
-      positions_[{lane, sequence}] = *position;
-      holds_[*position] = {lane, sequence};
+      positions_[{hold_stream, sequence}] = *position;
+      holds_[*position] = {hold_stream, sequence};
       ++under_way_;
     }
   }
 
   // Its stream has left the hold.
-  void End(uint32_t lane, uint64_t sequence) { under_way_ -= PositionOf(lane, sequence) ? 1 : 0; }
+  void End(uint32_t hold_stream, uint64_t sequence) {
+    under_way_ -= PositionOf(hold_stream, sequence) ? 1 : 0;
+  }
 
   // Whether an op of the graph is in a stream and has not left its hold yet.
   [[nodiscard]] bool under_way() const { return under_way_ > 0; }
 
-  [[nodiscard]] std::optional<replayer::OpPosition> PositionOf(uint32_t lane,
+  [[nodiscard]] std::optional<replayer::OpPosition> PositionOf(uint32_t hold_stream,
                                                                uint64_t sequence) const {
-    const auto found = positions_.find({lane, sequence});
+    const auto found = positions_.find({hold_stream, sequence});
     return found == positions_.end() ? std::nullopt : std::optional(found->second);
   }
 
