@@ -5,8 +5,8 @@
 #include <memory>
 #include <utility>
 
+#include "replayer/engine/meeting.h"
 #include "replayer/engine/rank_timeline.h"
-#include "replayer/engine/rendezvous.h"
 #include "replayer/engine/work_queue.h"
 
 namespace prism::replayer {
@@ -50,7 +50,7 @@ Recording Record(const Partition& partition,
   for (const RankClass& rank_class : partition.classes) {
     holds += static_cast<uint32_t>(partition.plans[rank_class.groups.front().plan].streams.size());
   }
-  Rendezvous rendezvous(partition, holds);
+  Meetings meetings(partition, holds);
   WorkQueue queue(count);
   std::vector<std::unique_ptr<RankTimeline>> timelines;
   RankTimeline::Config config;
@@ -62,18 +62,18 @@ Recording Record(const Partition& partition,
     config.actions = &recording.actions[c];
     timelines.push_back(std::make_unique<RankTimeline>(config));
     for (uint32_t stream = 0; stream < timelines.back()->stream_count(); ++stream) {
-      rendezvous.hold(config.first_hold++).owner = c;
+      meetings.hold(config.first_hold++).owner = c;
     }
     queue.Wake(c);
   }
   std::vector<HoldId> settled;
   uint32_t c = 0;
   while (queue.Take(&c)) {
-    timelines[c]->Advance(&rendezvous);
+    timelines[c]->Advance(&meetings);
     recording.turns.push_back({c, static_cast<uint32_t>(recording.actions[c].size())});
-    rendezvous.TakeSettled(&settled);
+    meetings.TakeSettled(&settled);
     for (HoldId hold : settled) {
-      const uint32_t owner = rendezvous.hold(hold).owner;
+      const uint32_t owner = meetings.hold(hold).owner;
       timelines[owner]->NoteSettled(hold);
       queue.Wake(owner);
     }
@@ -83,7 +83,7 @@ Recording Record(const Partition& partition,
                                    [](const auto& timeline) { return timeline->finished(); });
   for (c = 0; recording.finished && c < count; ++c) {
     const size_t before = recording.actions[c].size();
-    timelines[c]->RunAhead(&rendezvous);
+    timelines[c]->RunAhead(&meetings);
     if (recording.actions[c].size() > before) {
       recording.turns.push_back({c, static_cast<uint32_t>(recording.actions[c].size())});
     }

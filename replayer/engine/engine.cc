@@ -29,13 +29,13 @@ Engine::Impl::Impl(const graph::Graph& graph, const ReplayOptions& options, Part
       options_(options),
       partition_(std::move(partition)),
       collective_cost_(graph.cluster),
-      rendezvous_(partition_, CountStreams(partition_)),
+      meetings_(partition_, CountStreams(partition_)),
       queue_(partition_.classes.size()) {
   if (options_.network == NetworkModel::kFlow && options_.frozen != nullptr) {
-    rendezvous_.Freeze(options_.frozen.get());
+    meetings_.Freeze(options_.frozen.get());
   } else if (options_.network == NetworkModel::kFlow) {
     transfers_ = std::make_shared<TransferTimes>();
-    rendezvous_.LeaveToNetwork(transfers_.get());
+    meetings_.LeaveToNetwork(transfers_.get());
   }
 }
 
@@ -47,7 +47,7 @@ void Engine::Impl::Start(const std::vector<Rank>& gated) {
     traced[partition_.class_of[rank.value()]].insert(0);
   }
   if (!options_.traced.empty()) {
-    rendezvous_.KeepCauses();
+    meetings_.KeepCauses();
   }
   for (Rank rank : options_.traced) {
     traced[partition_.class_of[rank.value()]].insert(partition_.lane_of[rank.value()]);
@@ -63,8 +63,8 @@ void Engine::Impl::Start(const std::vector<Rank>& gated) {
     config.traced.assign(traced[c].begin(), traced[c].end());
     timelines_.push_back(std::make_unique<RankTimeline>(config));
     for (const uint32_t most : timelines_.back()->plan().most_transfers) {
-      rendezvous_.hold(config.first_hold).owner = c;
-      rendezvous_.Reserve(config.first_hold++, timelines_.back()->lane_count(), most);
+      meetings_.hold(config.first_hold).owner = c;
+      meetings_.Reserve(config.first_hold++, timelines_.back()->lane_count(), most);
     }
     queue_.Wake(c);
   }
@@ -88,9 +88,9 @@ int Engine::Impl::UsefulThreads() const {
 }
 
 void Engine::Impl::WakeSettled(std::vector<HoldId>* settled) {
-  rendezvous_.TakeSettled(settled);
+  meetings_.TakeSettled(settled);
   for (const HoldId hold : *settled) {
-    const uint32_t owner = rendezvous_.hold(hold).owner;
+    const uint32_t owner = meetings_.hold(hold).owner;
     timelines_[owner]->NoteSettled(hold);
     queue_.Wake(owner);
   }
@@ -102,7 +102,7 @@ void Engine::Impl::Advance() {
     std::vector<HoldId> settled;
     uint32_t c = 0;
     while (queue_.Take(&c)) {
-      timelines_[c]->Advance(&rendezvous_);
+      timelines_[c]->Advance(&meetings_);
       WakeSettled(&settled);
       queue_.Done(c);
     }
@@ -110,7 +110,7 @@ void Engine::Impl::Advance() {
 }
 
 void Engine::Impl::Complete(TransferId transfer, TimeNs end) {
-  rendezvous_.Complete(transfer, end);
+  meetings_.Complete(transfer, end);
   std::vector<HoldId> settled;
   WakeSettled(&settled);
 }
@@ -134,7 +134,7 @@ ReplayResult Engine::Impl::Summarise() {
   std::vector<std::vector<RankTimes>> times(timelines_.size());  // by class and lane
   ParallelFor(UsefulThreads(), static_cast<int64_t>(timelines_.size()), [&](int64_t c) {
     RankTimeline& timeline = *timelines_[static_cast<size_t>(c)];
-    timeline.RunAhead(&rendezvous_);
+    timeline.RunAhead(&meetings_);
     times[static_cast<size_t>(c)] = timeline.Times();
   });
   for (const auto& timeline : timelines_) {
@@ -237,7 +237,7 @@ bool Engine::Run() {
 
 void Engine::Advance(std::vector<ReadyTransfer>* ready) {
   impl_->Advance();
-  impl_->rendezvous().TakeReady(ready);
+  impl_->meetings().TakeReady(ready);
 }
 
 void Engine::Complete(TransferId transfer, TimeNs end) {

@@ -24,8 +24,8 @@
 #include "graph/base/time.h"
 #include "graph/graph.h"
 #include "replayer/cost/collective_cost.h"
+#include "replayer/engine/meeting.h"
 #include "replayer/engine/op_position.h"
-#include "replayer/engine/rendezvous.h"
 #include "replayer/engine/replay_options.h"
 #include "replayer/engine/replay_result.h"
 

@@ -8,9 +8,9 @@
 
 #include "replayer/cost/compute_cost.h"
 #include "replayer/engine/engine.h"
+#include "replayer/engine/meeting.h"
 #include "replayer/engine/partition.h"
 #include "replayer/engine/rank_timeline.h"
-#include "replayer/engine/rendezvous.h"
 #include "replayer/engine/work_queue.h"
 
 namespace prism::replayer {
@@ -24,7 +24,7 @@ class Engine::Impl {
 
   void Advance();
   [[nodiscard]] bool finished() const;
-  [[nodiscard]] Rendezvous& rendezvous() { return rendezvous_; }
+  [[nodiscard]] Meetings& meetings() { return meetings_; }
   [[nodiscard]] const graph::Graph& graph() const { return graph_; }
   [[nodiscard]] const ReplayOptions& options() const { return options_; }
   [[nodiscard]] const CollectiveCost& collective_cost() const { return collective_cost_; }
@@ -55,7 +55,7 @@ class Engine::Impl {
   ReplayOptions options_;
   Partition partition_;
   CollectiveCost collective_cost_;
-  Rendezvous rendezvous_;
+  Meetings meetings_;
   std::vector<std::unique_ptr<RankTimeline>> timelines_;  // by class
   WorkQueue queue_;                                       // classes that may be able to advance
   std::shared_ptr<TransferTimes> transfers_;              // under kFlow, if none are frozen

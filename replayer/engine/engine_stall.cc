@@ -46,7 +46,7 @@ Engine::Impl::StallLine Engine::Impl::DescribeCollective(uint32_t c, OpPosition 
                           comm_name.empty() ? fmt::format("communicator {}", comm) : comm_name, op,
                           iteration, shape.bytes);
   int64_t global = iteration * plan.calls_per_slot[program.comm_slot[op]] + sequence;
-  std::vector<uint32_t> missing = rendezvous_.MissingEntries(entry.comm_class, global);
+  std::vector<uint32_t> missing = meetings_.MissingEntries(entry.comm_class, global);
   for (uint32_t other = 0; other < partition_.classes.size() && line.waits_for == kNone; ++other) {
     for (const CommEntry& held : partition_.classes[other].comms) {
       if (held.comm_class == entry.comm_class &&

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "replayer/engine/lane_stream.h"
+#include "replayer/engine/meeting.h"
 #include "replayer/engine/op_position.h"
 #include "replayer/engine/partition.h"
-#include "replayer/engine/rendezvous.h"
 #include "replayer/engine/replay_result.h"
 #include "replayer/engine/role_plan.h"
 

@@ -68,8 +68,8 @@ IssueTimes RankTimeline::IssueOf(const StreamCursor& cursor, const Step& step) c
           cursor.iteration * plan_.iteration_host_ns() + step.host_ns};
 }
 
-void RankTimeline::Advance(Rendezvous* rendezvous) {
-  rendezvous_ = rendezvous;
+void RankTimeline::Advance(Meetings* meetings) {
+  meetings_ = meetings;
   runnable_.TakeSettled();
   bool moved = true;
   while (moved) {
@@ -82,11 +82,11 @@ void RankTimeline::Advance(Rendezvous* rendezvous) {
   }
 }
 
-void RankTimeline::RunAhead(Rendezvous* rendezvous) {
+void RankTimeline::RunAhead(Meetings* meetings) {
   PRISM_CHECK(finished());
   if (host_.end() == OpPosition{iterations_} * plan_.size()) {
     host_.Prolong(plan_.ahead);
-    Advance(rendezvous);
+    Advance(meetings);
     PRISM_CHECK(finished());
   }
 }
@@ -190,7 +190,7 @@ bool RankTimeline::AdvanceStream(uint16_t stream) {
   bool moved = false;
   while (!steps.empty()) {
     if (cursor->holding) {
-      if (rendezvous_->hold(HoldOf(cursor)).open.load(std::memory_order_acquire) > 0) {
+      if (meetings_->hold(HoldOf(cursor)).open.load(std::memory_order_acquire) > 0) {
         break;
       }
       FinishHold(cursor, steps[cursor->next]);
@@ -322,7 +322,7 @@ bool RankTimeline::ExecuteWait(StreamCursor* cursor, const Step& step) {
 
 // Holds the stream at its op until the transfers are known.
 void RankTimeline::BeginHold(StreamCursor* cursor, const IssueTimes& issue) {
-  Hold& hold = rendezvous_->hold(HoldOf(cursor));
+  Hold& hold = meetings_->hold(HoldOf(cursor));
   cursor->holding = true;
   hold.keeps_transfers = Collects(cursor->iteration);
   hold.arrival.resize(lanes_);
@@ -335,13 +335,13 @@ void RankTimeline::ReachCollective(StreamCursor* cursor, const Step& step) {
   for (uint32_t c = step.aux; c != kNone; c = plan_.calls[c].next_in_group) {
     ++count;
   }
-  rendezvous_->Open(hold, count);
+  meetings_->Open(hold, count);
   for (uint32_t c = step.aux; c != kNone; c = plan_.calls[c].next_in_group) {
     const CollectiveCall& call = plan_.calls[c];
     int64_t sequence =
         int64_t{cursor->iteration} * plan_.calls_per_slot[call.comm_slot] + call.sequence;
     const TransferKind& kind = plan_.transfers[call.transfer];
-    rendezvous_->Arrive(CollectiveArrival{
+    meetings_->Arrive(CollectiveArrival{
         &rank_class_.comms[call.comm_slot], sequence, hold, costs_.call_ns[c],
         costs_.transfer_ns[call.transfer], call.previous_on_slot != kNone,
         kind.fixed_ns >= 0 ? nullptr : &plan_.program->collectives[kind.shape], c});
@@ -351,7 +351,7 @@ void RankTimeline::ReachCollective(StreamCursor* cursor, const Step& step) {
 // Receives first: then a send to the class itself is matched at once.
 void RankTimeline::ReachPeerGroup(StreamCursor* cursor, const Step& step) {
   const PeerPosts posts = plan_.groups[step.aux];
-  rendezvous_->Open(HoldOf(cursor), posts.end - posts.begin);
+  meetings_->Open(HoldOf(cursor), posts.end - posts.begin);
   for (const bool sends : {false, true}) {
     for (uint32_t p = posts.begin; p < posts.end; ++p) {
       if (plan_.endpoints[plan_.posts[p].endpoint].is_send == sends) {
@@ -374,11 +374,11 @@ void RankTimeline::Post(const StreamCursor& cursor, uint32_t index) {
   peer.fixed = post.fixed_ns >= 0;
   peer.label = index;
   peer.bytes = post.bytes;
-  rendezvous_->Arrive(peer);
+  meetings_->Arrive(peer);
 }
 
 void RankTimeline::FinishHold(StreamCursor* cursor, const Step& step) {
-  Hold& hold = rendezvous_->hold(HoldOf(cursor));
+  Hold& hold = meetings_->hold(HoldOf(cursor));
   cursor->holding = false;
   cursor->lanes.WaitUntil(hold.end);
   traces_.EndOfHold(cursor->iteration, step, hold);

@@ -18,9 +18,9 @@
 #include "replayer/engine/host_cursor.h"
 #include "replayer/engine/lane_activity.h"
 #include "replayer/engine/lane_stream.h"
+#include "replayer/engine/meeting.h"
 #include "replayer/engine/op_traces.h"
 #include "replayer/engine/partition.h"
-#include "replayer/engine/rendezvous.h"
 #include "replayer/engine/runnable_streams.h"
 
 namespace prism::replayer {
@@ -57,7 +57,7 @@ class RankTimeline {
 
   explicit RankTimeline(const Config& config);
 
-  void Advance(Rendezvous* rendezvous);
+  void Advance(Meetings* meetings);
   // A hold of one of its streams was settled: the next Advance continues there. May be called while
   // another thread runs Advance; call Advance again then.
   void NoteSettled(HoldId hold) {
@@ -67,7 +67,7 @@ class RankTimeline {
   [[nodiscard]] bool finished() const;
   // When finished: runs the beginning of the iteration after the last (RolePlan::ahead), which
   // determines when the last one ends. Call before asking for results.
-  void RunAhead(Rendezvous* rendezvous);
+  void RunAhead(Meetings* meetings);
 
   // Gate of a sandbox rank; see Engine.
   void Issue(OpPosition position);
@@ -162,7 +162,7 @@ class RankTimeline {
   Config config_;
   const RankClass& rank_class_;
   const RolePlan& plan_;
-  Rendezvous* rendezvous_ = nullptr;  // during Advance
+  Meetings* meetings_ = nullptr;  // during Advance
   uint32_t lanes_ = 1;
   int32_t iterations_ = 0;
   HostCursor host_;

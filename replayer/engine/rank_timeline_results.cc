@@ -42,7 +42,7 @@ bool RankTimeline::BoundFuture(bool stuck) {
     StreamCursor cursor = cursors_[stream];
     const std::vector<Step>& steps = plan_.streams[stream];
     if (cursor.holding) {
-      bound(rendezvous_->hold(HoldOf(&cursors_[stream])).arrival.data());
+      bound(meetings_->hold(HoldOf(&cursors_[stream])).arrival.data());
       continue;
     }
     if (!steps.empty() && cursor.next == steps.size()) {

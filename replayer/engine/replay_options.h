@@ -19,7 +19,7 @@ struct ForcedAlgorithm {
   NcclAlgorithm algorithm = NcclAlgorithm::kRing;
 };
 
-struct TransferTimes;  // replayer/engine/rendezvous.h
+struct TransferTimes;  // replayer/engine/meeting.h
 
 struct ReplayOptions {
   NetworkModel network = NetworkModel::kAnalytic;

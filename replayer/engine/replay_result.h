@@ -51,7 +51,7 @@ struct CommunicatorTimes {
   bool operator==(const CommunicatorTimes&) const = default;
 };
 
-struct TransferTimes;  // replayer/engine/rendezvous.h
+struct TransferTimes;  // replayer/engine/meeting.h
 
 struct ReplayResult {
   std::vector<RankTimes> ranks;                  // by rank

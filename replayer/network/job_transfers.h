@@ -10,7 +10,7 @@
 #include "graph/graph.h"
 #include "replayer/cost/collective_cost.h"
 #include "replayer/engine/engine.h"
-#include "replayer/engine/rendezvous.h"
+#include "replayer/engine/meeting.h"
 #include "replayer/network/flow_network.h"
 
 namespace prism::replayer {

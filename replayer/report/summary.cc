@@ -10,7 +10,7 @@
 #include "graph/base/units.h"
 #include "graph/describe.h"
 #include "replayer/cost/attention.h"
-#include "replayer/engine/rendezvous.h"
+#include "replayer/engine/meeting.h"
 #include "replayer/memory/worst_rank.h"
 #include "replayer/network/topology.h"
 

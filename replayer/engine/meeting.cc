@@ -1,18 +1,18 @@
-#include "replayer/engine/rendezvous.h"
+#include "replayer/engine/meeting.h"
 
 #include <algorithm>
 #include <utility>
 
 namespace prism::replayer {
 
-Rendezvous::Rendezvous(const Partition& partition, uint32_t hold_count)
+Meetings::Meetings(const Partition& partition, uint32_t hold_count)
     : partition_(partition),
       holds_(hold_count),
       meetings_(partition.comm_classes.size()),
       queues_(size_t{2} * partition.channel_count) {
 }
 
-void Rendezvous::Open(HoldId id, uint32_t count) {
+void Meetings::Open(HoldId id, uint32_t count) {
   Hold& hold = holds_[id];
   hold.start = hold.arrival;
   hold.end = hold.arrival;
@@ -25,7 +25,7 @@ void Rendezvous::Open(HoldId id, uint32_t count) {
   hold.open.store(count, std::memory_order_relaxed);
 }
 
-void Rendezvous::Reserve(HoldId id, size_t lanes, size_t transfers) {
+void Meetings::Reserve(HoldId id, size_t lanes, size_t transfers) {
   Hold& hold = holds_[id];
   hold.arrival.resize(lanes);
   hold.start.resize(lanes);
@@ -36,7 +36,7 @@ void Rendezvous::Reserve(HoldId id, size_t lanes, size_t transfers) {
   }
 }
 
-TransferRows Rendezvous::NextTransfer(Hold* hold) {
+TransferRows Meetings::NextTransfer(Hold* hold) {
   if (hold->keeps_transfers && hold->transfers.size() == hold->transfer_count) {
     hold->transfers.emplace_back();
   }
@@ -50,7 +50,7 @@ TransferRows Rendezvous::NextTransfer(Hold* hold) {
 }
 
 // Most transfers of a hold overlap in all lanes, and are then kept as one.
-void Rendezvous::JoinLast(Hold* hold) {
+void Meetings::JoinLast(Hold* hold) {
   if (hold->transfer_count < 2 || !hold->keeps_transfers) {
     return;
   }
@@ -64,7 +64,7 @@ void Rendezvous::JoinLast(Hold* hold) {
 
 // Of transfers that end together the first in the program decides, in whatever order they are
 // settled.
-void Rendezvous::NoteCause(Hold* hold, uint32_t label) const {
+void Meetings::NoteCause(Hold* hold, uint32_t label) const {
   for (size_t lane = 0; lane < hold->arrival.size(); ++lane) {
     const TimeNs end = written_.end[lane];
     const bool later = end > ends_before_[lane];
@@ -75,7 +75,7 @@ void Rendezvous::NoteCause(Hold* hold, uint32_t label) const {
   }
 }
 
-void Rendezvous::Settle(HoldId id, uint32_t label) {
+void Meetings::Settle(HoldId id, uint32_t label) {
   Hold& hold = holds_[id];
   if (keeps_causes_) {
     NoteCause(&hold, label);
@@ -86,7 +86,7 @@ void Rendezvous::Settle(HoldId id, uint32_t label) {
 }
 
 // Of several sends from one hold only the longest matters, unless causes are kept.
-void Rendezvous::SettleAlone(const Post& send) {
+void Meetings::SettleAlone(const Post& send) {
   Hold& hold = holds_[send.hold];
   if (send.transfer_ns > hold.alone_ns || keeps_causes_) {
     SettleRow(hold.arrival.data(), nullptr, send.transfer_ns, NextTransfer(&hold),
@@ -97,7 +97,7 @@ void Rendezvous::SettleAlone(const Post& send) {
   Settle(send.hold, send.label);
 }
 
-Rendezvous::Meeting& Rendezvous::MeetingAt(uint32_t comm_class, int64_t sequence) {
+Meetings::Meeting& Meetings::MeetingAt(uint32_t comm_class, int64_t sequence) {
   std::vector<Meeting>& open = meetings_[comm_class];
   auto found = std::find_if(open.begin(), open.end(),
                             [&](const Meeting& m) { return m.sequence == sequence; });
@@ -121,7 +121,7 @@ Rendezvous::Meeting& Rendezvous::MeetingAt(uint32_t comm_class, int64_t sequence
   return meeting;
 }
 
-void Rendezvous::SettleMeeting(const Meeting& meeting) {
+void Meetings::SettleMeeting(const Meeting& meeting) {
   for (const Member& member : meeting.members) {
     const std::vector<uint32_t>& instance_of = member.entry->instance_of;
     SettleRow(meeting.latest.data(), instance_of.data(), meeting.transfer_ns,
@@ -136,7 +136,7 @@ void Rendezvous::SettleMeeting(const Meeting& meeting) {
   last_.clear();
 }
 
-void Rendezvous::NoteArrival(Meeting* meeting, const CommEntry& entry, const Hold& hold) const {
+void Meetings::NoteArrival(Meeting* meeting, const CommEntry& entry, const Hold& hold) const {
   const std::vector<Rank>& ranks = partition_.classes[hold.owner].lanes;
   for (size_t lane = 0; lane < ranks.size(); ++lane) {
     const uint32_t instance = entry.instance_of[lane];
@@ -150,7 +150,7 @@ void Rendezvous::NoteArrival(Meeting* meeting, const CommEntry& entry, const Hol
   }
 }
 
-void Rendezvous::Arrive(const CollectiveArrival& arrival) {
+void Meetings::Arrive(const CollectiveArrival& arrival) {
   const std::lock_guard<std::mutex> lock(mutex_);
   arriving_ = arrival.hold;
   const CommEntry& entry = *arrival.entry;
@@ -181,7 +181,7 @@ void Rendezvous::Arrive(const CollectiveArrival& arrival) {
   open.erase(open.begin() + (&meeting - open.data()));
 }
 
-bool Rendezvous::Take(PostQueue* queue, int64_t sequence, Post* post) {
+bool Meetings::Take(PostQueue* queue, int64_t sequence, Post* post) {
   std::vector<Post>& posts = queue->posts;
   for (size_t i = queue->head; i < posts.size(); ++i) {
     if (posts[i].sequence != sequence) {
@@ -199,7 +199,7 @@ bool Rendezvous::Take(PostQueue* queue, int64_t sequence, Post* post) {
   return false;
 }
 
-void Rendezvous::Match(const Post& send, const Post& receive) {
+void Meetings::Match(const Post& send, const Post& receive) {
   const DurationNs transfer_ns =
       send.fixed ? send.transfer_ns : std::max(send.transfer_ns, receive.transfer_ns);
   const std::vector<TimeNs>& sent = ArrivalOf(send);
@@ -222,7 +222,7 @@ void Rendezvous::Match(const Post& send, const Post& receive) {
   }
 }
 
-void Rendezvous::Arrive(const PeerArrival& arrival) {
+void Meetings::Arrive(const PeerArrival& arrival) {
   const std::lock_guard<std::mutex> lock(mutex_);
   arriving_ = arrival.hold;
   const ChannelEnd& channel = *arrival.channel;
@@ -249,7 +249,7 @@ void Rendezvous::Arrive(const PeerArrival& arrival) {
   Meet(std::move(post), arrival.is_send);
 }
 
-void Rendezvous::Meet(Post post, bool is_send) {
+void Meetings::Meet(Post post, bool is_send) {
   const size_t own = size_t{2} * post.channel->channel + (is_send ? 0 : 1);
   Post other;
   if (!Take(&queues_[own ^ 1U], post.sequence, &other)) {
@@ -264,13 +264,13 @@ void Rendezvous::Meet(Post post, bool is_send) {
   }
 }
 
-void Rendezvous::TakeSettled(std::vector<HoldId>* settled) {
+void Meetings::TakeSettled(std::vector<HoldId>* settled) {
   const std::lock_guard<std::mutex> lock(mutex_);
   settled->swap(settled_);
   settled_.clear();
 }
 
-std::vector<uint32_t> Rendezvous::MissingEntries(uint32_t comm_class, int64_t sequence) const {
+std::vector<uint32_t> Meetings::MissingEntries(uint32_t comm_class, int64_t sequence) const {
   std::vector<bool> arrived(partition_.comm_classes[comm_class].entry_count);
   for (const Meeting& meeting : meetings_[comm_class]) {
     if (meeting.sequence == sequence) {

@@ -87,9 +87,9 @@ struct TransferTimes {
   std::vector<std::vector<DurationNs>> sends;        // by channel and sequence
 };
 
-class Rendezvous {
+class Meetings {
  public:
-  Rendezvous(const Partition& partition, uint32_t hold_count);
+  Meetings(const Partition& partition, uint32_t hold_count);
 
   // From here on holds record what determined their end.
   void KeepCauses() { keeps_causes_ = true; }

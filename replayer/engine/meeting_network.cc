@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "replayer/engine/rendezvous.h"
+#include "replayer/engine/meeting.h"
 
 namespace prism::replayer {
 
@@ -17,20 +17,20 @@ void Keep(std::vector<DurationNs>* times, int64_t sequence, DurationNs duration_
 
 }  // namespace
 
-void Rendezvous::LeaveToNetwork(TransferTimes* times) {
+void Meetings::LeaveToNetwork(TransferTimes* times) {
   times_ = times;
   times->collectives.resize(meetings_.size());
   times->sends.resize(queues_.size() / 2);
   last_transfers_.resize(meetings_.size());
 }
 
-void Rendezvous::TakeReady(std::vector<ReadyTransfer>* ready) {
+void Meetings::TakeReady(std::vector<ReadyTransfer>* ready) {
   const std::lock_guard<std::mutex> lock(mutex_);
   ready->swap(ready_);
   ready_.clear();
 }
 
-void Rendezvous::SettleOrDefer(Meeting* meeting, uint32_t comm_class) {
+void Meetings::SettleOrDefer(Meeting* meeting, uint32_t comm_class) {
   if (partition_.comm_classes[comm_class].topology.nodes > 1) {
     if (times_ != nullptr) {
       DeferMeeting(meeting, comm_class);
@@ -44,7 +44,7 @@ void Rendezvous::SettleOrDefer(Meeting* meeting, uint32_t comm_class) {
   SettleMeeting(*meeting);
 }
 
-void Rendezvous::MatchOrDefer(const Post& send, const Post& receive) {
+void Meetings::MatchOrDefer(const Post& send, const Post& receive) {
   if (times_ == nullptr || send.eager || send.channel->reach != PeerLoad::Reach::kNetwork) {
     Match(send, receive);
   } else {
@@ -52,7 +52,7 @@ void Rendezvous::MatchOrDefer(const Post& send, const Post& receive) {
   }
 }
 
-TransferId Rendezvous::NewDeferred(TimeNs start) {
+TransferId Meetings::NewDeferred(TimeNs start) {
   if (unused_.empty()) {
     unused_.push_back(static_cast<TransferId>(deferred_.size()));
     deferred_.emplace_back();
@@ -66,7 +66,7 @@ TransferId Rendezvous::NewDeferred(TimeNs start) {
 }
 
 // A transfer chained to the one before waits for the end of that.
-void Rendezvous::DeferMeeting(Meeting* meeting, uint32_t comm_class) {
+void Meetings::DeferMeeting(Meeting* meeting, uint32_t comm_class) {
   LastTransfer& last = last_transfers_[comm_class];
   const bool chained = meeting->chained && last.sequence + 1 == meeting->sequence;
   const TimeNs reached = meeting->latest.front();
@@ -84,7 +84,7 @@ void Rendezvous::DeferMeeting(Meeting* meeting, uint32_t comm_class) {
   }
 }
 
-void Rendezvous::DeferSend(const Post& send, const Post* receive) {
+void Meetings::DeferSend(const Post& send, const Post* receive) {
   const TransferId id = NewDeferred(ArrivalOf(send).front());
   Deferred& transfer = deferred_[id];
   transfer.send = send;
@@ -95,7 +95,7 @@ void Rendezvous::DeferSend(const Post& send, const Post* receive) {
   Announce(id);
 }
 
-void Rendezvous::Announce(TransferId id) {
+void Meetings::Announce(TransferId id) {
   const Deferred& transfer = deferred_[id];
   ReadyTransfer ready;
   ready.id = id;
@@ -119,7 +119,7 @@ void Rendezvous::Announce(TransferId id) {
   ready_.push_back(ready);
 }
 
-void Rendezvous::Complete(TransferId id, TimeNs end) {
+void Meetings::Complete(TransferId id, TimeNs end) {
   const std::lock_guard<std::mutex> lock(mutex_);
   arriving_ = kNone;
   Deferred transfer = std::move(deferred_[id]);
@@ -131,7 +131,7 @@ void Rendezvous::Complete(TransferId id, TimeNs end) {
   }
 }
 
-void Rendezvous::CompleteMeeting(Deferred* transfer, TransferId id, TimeNs end) {
+void Meetings::CompleteMeeting(Deferred* transfer, TransferId id, TimeNs end) {
   Meeting& meeting = transfer->meeting;
   meeting.transfer_ns = end - meeting.latest.front();
   Keep(&times_->collectives[transfer->comm_class], meeting.sequence, meeting.transfer_ns);
@@ -149,7 +149,7 @@ void Rendezvous::CompleteMeeting(Deferred* transfer, TransferId id, TimeNs end) 
   }
 }
 
-void Rendezvous::CompleteSend(Deferred* transfer, TimeNs end) {
+void Meetings::CompleteSend(Deferred* transfer, TimeNs end) {
   Post& send = transfer->send;
   send.transfer_ns = end - transfer->start;
   send.fixed = true;  // the receiver's link was shared as well
