@@ -60,8 +60,9 @@ struct Role {
   bool operator==(const Role&) const = default;
 };
 
-// Where the numbers of a rank come from.
-enum class RankSource : uint8_t { kRole, kRecorded, kSandbox, kLike };
+// Where the numbers of a rank come from: of its role, its own recording, its own run; kApproximated
+// (written `like`): of a role that recorded ranks beside it resemble without being equal.
+enum class RankSource : uint8_t { kRole, kRecorded, kSandbox, kApproximated };
 
 // Ranks → role, communicators and peers. Flat arrays; slots of rank r are at comm_ids[comm_begin[r]
 // .. comm_begin[r + 1]).

@@ -314,7 +314,8 @@ Status DecodeRanks(std::string_view payload, const TableSizes& sizes, Graph* gra
       return BadFile(fmt::format("rank {} does not fill the slots of its role", table.size()));
     }
     const auto source = static_cast<unsigned char>(run.source()[static_cast<size_t>(at)]);
-    PRISM_RETURN_IF_ERROR(ReadEnum(source, RankSource::kLike, &table.source.emplace_back()));
+    PRISM_RETURN_IF_ERROR(
+        ReadEnum(source, RankSource::kApproximated, &table.source.emplace_back()));
     PRISM_RETURN_IF_ERROR(AppendSlots(comm_deltas, run.comm_count(at), at > 0, comms));
     PRISM_RETURN_IF_ERROR(AppendSlots(peer_deltas, run.peer_count(at), at > 0, peers));
     table.role.push_back(run.role(at));

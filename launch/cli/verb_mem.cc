@@ -12,7 +12,7 @@
 #include "graph/describe.h"
 #include "graph/validate/valid_graph.h"
 #include "launch/cli/verb.h"
-#include "replayer/memory/like_peaks.h"
+#include "replayer/memory/approximated_peaks.h"
 #include "replayer/memory/worst_rank.h"
 
 namespace prism::launch {
@@ -65,13 +65,13 @@ std::string ClassLines(const std::vector<graph::MemoryClass>& classes) {
 // For a rank that was not recorded and is only similar to its role: how far recorded ones were from
 // it.
 std::optional<replayer::PeakSpread> SpreadOf(const MemoryView& view) {
-  if (view.source() != graph::RankSource::kLike) {
+  if (view.source() != graph::RankSource::kApproximated) {
     return std::nullopt;
   }
-  return replayer::SpreadOfLike(view.graph, view.role().stage);
+  return replayer::SpreadOfApproximated(view.graph, view.role().stage);
 }
 
-std::string LikeLine(const MemoryView& view) {
+std::string ApproximatedLine(const MemoryView& view) {
   const auto spread = SpreadOf(view);
   if (!spread) {
     return {};
@@ -89,14 +89,14 @@ std::string MemText(const MemoryView& view) {
     source += ", predicted";
   } else if (view.source() == graph::RankSource::kRole) {
     source += fmt::format(", recorded on rank {}", view.role().representative.value());
-  } else if (view.source() == graph::RankSource::kLike) {
+  } else if (view.source() == graph::RankSource::kApproximated) {
     source += fmt::format(" rank {}, which was recorded", view.role().representative.value());
   }
   std::string text = fmt::format("rank {} ({}; {})\n", view.rank.value(), view.role().name, source);
   text += Line("device memory", memory.device_bytes(),
                fmt::format("of {}", FormatBytes(view.graph.cluster.gpu.memory_bytes)));
   text += Line("allocated at the peak", memory.peak_allocated);
-  text += LikeLine(view);
+  text += ApproximatedLine(view);
   text += ClassLines(memory.at_peak);
   text += Line("reserved, not allocated", memory.peak_reserved - memory.peak_allocated);
   text += Line("outside the allocator", memory.outside_bytes());

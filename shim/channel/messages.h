@@ -297,21 +297,21 @@ struct ValueHead {
   uint32_t place;         // equal for those between the same two ranks of such groups; 0: not known
   uint32_t sequence;      // number among the root's calls of that operation, or among the sends to
                           // target
-  int32_t giver;          // global rank; filled by the worker
+  int32_t producer;       // global rank; filled by the worker
   int32_t source;         // rank in the communicator
   int32_t target;         // for a send: rank in the communicator; else -1
   int32_t iteration;      // 0: the steady one, negative before it; filled by the worker
   uint32_t payload_bytes;  // at most kMaxValueBytes; 0: a root sent bytes that were never written
   uint8_t operation;       // shim/nccl/exchange.h
-  uint8_t uncertain;  // 1: sent after the giver had been told of a guess (GuessBody); filled by
-                      // the worker
+  uint8_t speculative;     // 1: sent after the producer itself had been given a guess (GuessBody);
+                           // filled by the worker
   uint8_t padding[2];
 };
 
 // Once per absent rank and communicator for each of the two.
 struct GuessBody {
-  int32_t giver;      // global rank
-  uint8_t uncertain;  // 1: the value was that rank's, but uncertain
+  int32_t producer;     // global rank
+  uint8_t speculative;  // 1: the value was that rank's, but speculative
   uint8_t padding[3];
 };
 

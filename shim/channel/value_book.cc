@@ -43,8 +43,8 @@ void CountIterationsFrom(int32_t steady_iteration, std::string* values) {
   ChangeHeads(values, [&](ValueHead& head) { head.iteration -= steady_iteration; });
 }
 
-void MarkUncertain(std::string* values) {
-  ChangeHeads(values, [](ValueHead& head) { head.uncertain = 1; });
+void MarkSpeculative(std::string* values) {
+  ChangeHeads(values, [](ValueHead& head) { head.speculative = 1; });
 }
 
 ValueBook::ExactKey ValueBook::ExactKeyOf(const ValueHead& head) {
@@ -68,7 +68,7 @@ ValueBook::ValueBook(std::span<const std::byte> bytes) {
     }
     const auto [entry, is_new] = streams_.try_emplace(ExactKeyOf(head));
     Stream& stream = entry->second;
-    stream.giver = head.giver;
+    stream.producer = head.producer;
     stream.Add(head, bytes.subspan(at, head.payload_bytes));
     if (is_new) {
       by_place_[AlikeKeyOf(head.place, head)].push_back(&stream);
@@ -83,12 +83,12 @@ void ValueBook::Stream::Add(const ValueHead& head, std::span<const std::byte> va
     has_steady = false;  // recorded again, perhaps for fewer iterations
     period = 0;
     values.erase(values.lower_bound(head.sequence), values.end());
-    uncertain_begin = std::numeric_limits<uint32_t>::max();
+    speculative_begin = std::numeric_limits<uint32_t>::max();
   }
   latest = head.sequence;
   values.insert_or_assign(head.sequence, value);
-  if (head.uncertain != 0) {
-    uncertain_begin = std::min(uncertain_begin, head.sequence);
+  if (head.speculative != 0) {
+    speculative_begin = std::min(speculative_begin, head.sequence);
   }
   if (head.iteration == 0 && !has_steady) {
     has_steady = true;
@@ -113,7 +113,7 @@ std::optional<std::span<const std::byte>> ValueBook::Stream::At(uint32_t sequenc
 FoundValue ValueBook::Find(const ValueHead& call) const {
   if (const auto exact = streams_.find(ExactKeyOf(call)); exact != streams_.end()) {
     if (const auto value = exact->second.At(call.sequence); Fits(value, call)) {
-      return {ValueOrigin::kRecorded, *value, call.sequence >= exact->second.uncertain_begin};
+      return {ValueOrigin::kRecorded, *value, call.sequence >= exact->second.speculative_begin};
     }
   }
   const FoundValue found = FindNearest(by_place_, call.place, call);
@@ -130,7 +130,7 @@ FoundValue ValueBook::FindNearest(const Alike& alike,
     return best;
   }
   for (const Stream* stream : found->second) {
-    const int64_t distance = std::abs(int64_t{stream->giver} - call.giver);
+    const int64_t distance = std::abs(int64_t{stream->producer} - call.producer);
     const auto value = stream->At(call.sequence);
     const bool nearer = best.origin == ValueOrigin::kNone || distance < best_distance;
     if (nearer && Fits(value, call)) {

@@ -1,15 +1,16 @@
-// A book of values: what recorded ranks sent to others, for ranks that run later without them.
+// A book of values: what recorded ranks (producers) sent to others, for ranks that run later
+// without them.
 //
 // The bytes are the same in messages and in the memory that a process maps: consecutive entries,
 // each a ValueHead and its value, padded to eight bytes. The entries of one rank are in the order
 // in which it sent them. A run appends rank by rank, so that an earlier state of a book is a prefix
 // of it. What a rank sent when it was recorded again takes the place of what it sent before.
 //
-// Look-up: the value of exactly that giver and call, else of the same call in a communicator
+// Look-up: the value of exactly that producer and call, else of the same call in a communicator
 // elsewhere in the job, one with the same place if there is one, else of the same shape (from the
-// giver with the nearest rank number, which in most layouts is in the same pipeline stage). Calls
-// past the end of a recording repeat its steady iteration. From the first uncertain value of a
-// giver in a communicator on, all of that recording are.
+// producer with the nearest rank number, which in most layouts is in the same pipeline stage).
+// Calls past the end of a recording repeat its steady iteration. From the first speculative value
+// of a producer in a communicator on, all of that recording are.
 #pragma once
 
 #include <cstddef>
@@ -32,14 +33,14 @@ void AppendValue(const ValueHead& head, std::span<const std::byte> value, std::s
 void CountIterationsFrom(int32_t steady_iteration, std::string* values);
 
 // All of them.
-void MarkUncertain(std::string* values);
+void MarkSpeculative(std::string* values);
 
 enum class ValueOrigin : uint8_t { kNone, kRecorded, kPeer };
 
 struct FoundValue {
   ValueOrigin origin = ValueOrigin::kNone;
-  std::span<const std::byte> value = {};  // empty: the giver sent bytes that were never written
-  bool uncertain = false;                 // ValueHead's
+  std::span<const std::byte> value = {};  // empty: the producer sent bytes that were never written
+  bool speculative = false;               // ValueHead's
 };
 
 class ValueBook {
@@ -47,19 +48,20 @@ class ValueBook {
   // The bytes must outlive the book. The book ends at the first entry that does not parse.
   explicit ValueBook(std::span<const std::byte> bytes);
 
-  // `call` as in ValueHead; giver: the absent rank's global number; iteration is ignored.
+  // `call` as in ValueHead; producer: the absent rank's global number; iteration is ignored.
   [[nodiscard]] FoundValue Find(const ValueHead& call) const;
 
  private:
   // What one rank sent in one communicator, to all or to one target.
   struct Stream {
-    int32_t giver = 0;
+    int32_t producer = 0;
     std::map<uint32_t, std::span<const std::byte>> values;  // by sequence
     uint32_t latest = 0;                                    // sequence added last
     uint32_t steady_begin = 0;                              // first of the steady iteration
     uint32_t period = 0;                                    // sequences in an iteration; 0: unknown
     bool has_steady = false;
-    uint32_t uncertain_begin = std::numeric_limits<uint32_t>::max();  // first uncertain sequence
+    uint32_t speculative_begin =
+        std::numeric_limits<uint32_t>::max();  // first speculative sequence
 
     void Add(const ValueHead& head, std::span<const std::byte> value);
     [[nodiscard]] std::optional<std::span<const std::byte>> At(uint32_t sequence) const;

@@ -85,7 +85,7 @@ class HoldDevice {
  private:
   struct Progress {
     uint64_t launched = 0;
-    uint64_t begun = 0;       // told by Poll
+    uint64_t begun = 0;       // reported by Poll
     uint64_t ended = 0;       // likewise
     uint64_t release_ns = 0;  // kWaitValue: when to release the stream; 0: not known
   };

@@ -172,7 +172,7 @@ ValueHead AbsentMembers::HeadOf(ExchangeOperation operation, const ExchangeCall&
   head.place = place_;
   head.source = call.root;
   head.target = -1;
-  head.giver = members_.known() ? members_.GlobalRank(call.root) : SessionConfig().rank;
+  head.producer = members_.known() ? members_.GlobalRank(call.root) : SessionConfig().rank;
   head.operation = static_cast<uint8_t>(operation);
   const size_t blocks =
       operation == ExchangeOperation::kScatter ? static_cast<size_t>(call.group.size) : 1;
@@ -256,7 +256,7 @@ void AbsentMembers::BeforeCollective(ExchangeOperation operation,
 
 void AbsentMembers::Send(const ExchangeCall& call, const void* send, Memory* memory) {
   ValueHead head = HeadOf(ExchangeOperation::kSend, call);
-  head.giver = SessionConfig().rank;
+  head.producer = SessionConfig().rank;
   head.source = call.group.rank;
   head.target = call.root;
   const size_t bytes = BytesOf(call);
@@ -278,20 +278,20 @@ void AbsentMembers::TellGuess(const ValueHead& head,
   const bool is_its_own = found.origin == ValueOrigin::kRecorded;
   const bool may_steer = !IsFloating(call.element) && head.payload_bytes > 0 &&
                          head.payload_bytes <= channel::kMaxValueBytes;
-  if (SessionMode() != channel::Mode::kRecord || (is_its_own && !found.uncertain) || !may_steer ||
-      head.giver == SessionConfig().rank) {
+  if (SessionMode() != channel::Mode::kRecord || (is_its_own && !found.speculative) || !may_steer ||
+      head.producer == SessionConfig().rank) {
     return;
   }
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (!guessed_.emplace(head.giver, is_its_own).second) {
+    if (!guessed_.emplace(head.producer, is_its_own).second) {
       return;
     }
   }
   channel::Record record = {};
   record.kind = channel::RecordKind::kGuess;
-  record.guess.giver = head.giver;
-  record.guess.uncertain = is_its_own ? 1 : 0;
+  record.guess.producer = head.producer;
+  record.guess.speculative = is_its_own ? 1 : 0;
   Emit(record);
 }
 

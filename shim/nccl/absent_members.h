@@ -85,7 +85,8 @@ class AbsentMembers {
   std::map<std::pair<ExchangeOperation, int32_t>, uint32_t> rooted_;
   std::map<int32_t, uint32_t> sent_;  // messages so far, by peer
   std::map<int32_t, uint32_t> received_;
-  std::set<std::pair<int32_t, bool>> guessed_;  // givers that the worker was told of; uncertain?
+  std::set<std::pair<int32_t, bool>>
+      guessed_;  // producers that the worker was told of; speculative?
   std::map<std::pair<size_t, Element>, std::vector<std::byte>> last_sent_;  // by bytes and type
 };
 

@@ -314,8 +314,8 @@ class Stitcher {
   // Reports ranks that are only similar to their role: how many, and how far recorded ones were
   // from theirs.
   void TellOfMarked() {
-    const auto like =
-        std::count(graph_.ranks.source.begin(), graph_.ranks.source.end(), RankSource::kLike);
+    const auto like = std::count(graph_.ranks.source.begin(), graph_.ranks.source.end(),
+                                 RankSource::kApproximated);
     if (like == 0) {
       return;
     }
@@ -370,7 +370,7 @@ class Stitcher {
     graph_.ranks.source.assign(role_of_.size(), RankSource::kRole);
     for (uint32_t rank = 0; rank < role_of_.size(); ++rank) {
       if (IsMarked(Rank(rank), input_.plan.role_of[rank])) {
-        graph_.ranks.source[rank] = RankSource::kLike;
+        graph_.ranks.source[rank] = RankSource::kApproximated;
       }
     }
     for (const auto& [rank, fragment] : fragments_) {

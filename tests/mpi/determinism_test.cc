@@ -78,7 +78,8 @@ TEST_F(Determinism, four_files_of_sharded_states_are_the_same_for_any_number_of_
   }
 }
 
-// Ranks that are rehearsed, one of them for what rank 2 tells it (tests/programs/raw_pipeline.cc).
+// Ranks that are recorded together, one of them for what rank 2 tells it
+// (tests/programs/raw_pipeline.cc).
 TEST_F(Determinism, four_files_of_ranks_that_wait_for_each_other_are_the_same) {
   if (std::string(PRISM_RAW_PIPELINE).empty()) {
     GTEST_SKIP() << "no torch wheel with a Python beside it";

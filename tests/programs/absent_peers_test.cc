@@ -59,8 +59,8 @@ TEST_F(UserProgram, runs_stages_that_tell_each_other_every_shape_there_and_back)
   ExpectNothingLeft();
 }
 
-// The same without a framework, on more ranks; only while they are rehearsed does it turn out that
-// one of them needs what a rank besides these sends.
+// The same without a framework, on more ranks; only while they are recorded together does it turn
+// out that one of them needs what a rank besides these sends.
 TEST_F(UserProgram, runs_ranks_that_wait_for_each_other_with_those_that_they_need) {
   const Finished run =
       RunCommand({PRISM_EMULATE, "--target-gpus", "16", "--pp", "4", "--out", folder_ / "out", "--",

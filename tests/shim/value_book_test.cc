@@ -13,12 +13,12 @@ std::span<const std::byte> BytesOf(const std::string& text) {
 }
 
 // The call number `sequence` of root 0 in a communicator of the shape 7.
-ValueHead Call(uint64_t communicator, int32_t giver, uint32_t sequence, uint32_t bytes) {
+ValueHead Call(uint64_t communicator, int32_t producer, uint32_t sequence, uint32_t bytes) {
   ValueHead head = {};
   head.communicator = communicator;
   head.shape = 7;
   head.sequence = sequence;
-  head.giver = giver;
+  head.producer = producer;
   head.target = -1;
   head.payload_bytes = bytes;
   return head;
@@ -59,8 +59,8 @@ TEST(ValueBook, the_root_itself_comes_before_a_nearer_peer) {
 // The same two stages of another pipeline come before other stages, whose ranks may be nearer.
 TEST(ValueBook, the_same_place_comes_before_the_same_shape) {
   std::string bytes;
-  const auto of_place = [](uint64_t communicator, int32_t giver, uint32_t place) {
-    ValueHead head = Call(communicator, giver, 0, 5);
+  const auto of_place = [](uint64_t communicator, int32_t producer, uint32_t place) {
+    ValueHead head = Call(communicator, producer, 0, 5);
     head.place = place;
     return head;
   };
@@ -131,32 +131,33 @@ TEST(ValueBook, all_values_of_a_part_may_be_marked) {
   std::string bytes;
   Give(Call(1, 0, 0, 0), 0, "first", &bytes);
   Give(Call(1, 0, 1, 0), 1, "second", &bytes);
-  MarkUncertain(&bytes);
-  EXPECT_TRUE(ValueBook(BytesOf(bytes)).Find(Call(1, 0, 0, 5)).uncertain);
+  MarkSpeculative(&bytes);
+  EXPECT_TRUE(ValueBook(BytesOf(bytes)).Find(Call(1, 0, 0, 5)).speculative);
   EXPECT_EQ(TextOf(ValueBook(BytesOf(bytes)).Find(Call(1, 0, 1, 6))), "second");
 }
 
-// From there on its giver may have been misled, in what it repeats too; until it is recorded again.
-TEST(ValueBook, values_are_uncertain_from_the_first_one_on) {
+// From there on its producer may have been misled, in what it repeats too; until it is recorded
+// again.
+TEST(ValueBook, values_are_speculative_from_the_first_one_on) {
   std::string bytes;
-  const auto give = [&](uint32_t sequence, int32_t iteration, bool uncertain) {
+  const auto give = [&](uint32_t sequence, int32_t iteration, bool speculative) {
     ValueHead head = Call(1, 0, sequence, 0);
-    head.uncertain = uncertain ? 1 : 0;
+    head.speculative = speculative ? 1 : 0;
     Give(head, iteration, "x", &bytes);
   };
   give(0, -1, false);
   give(1, 0, true);
   give(2, 1, true);
-  const auto is_uncertain = [&](uint32_t sequence) {
-    return ValueBook(BytesOf(bytes)).Find(Call(1, 0, sequence, 1)).uncertain;
+  const auto is_speculative = [&](uint32_t sequence) {
+    return ValueBook(BytesOf(bytes)).Find(Call(1, 0, sequence, 1)).speculative;
   };
-  EXPECT_FALSE(is_uncertain(0));
-  EXPECT_TRUE(is_uncertain(1));
-  EXPECT_TRUE(is_uncertain(5));
+  EXPECT_FALSE(is_speculative(0));
+  EXPECT_TRUE(is_speculative(1));
+  EXPECT_TRUE(is_speculative(5));
   give(0, 0, false);
   give(1, 1, false);
-  EXPECT_FALSE(is_uncertain(1));
-  EXPECT_FALSE(is_uncertain(5));
+  EXPECT_FALSE(is_speculative(1));
+  EXPECT_FALSE(is_speculative(5));
 }
 
 TEST(ValueBook, calls_of_another_size_or_place_find_nothing) {

@@ -356,7 +356,7 @@ TEST_F(StitchTest, what_the_representative_does_alone_is_its_own) {
   ASSERT_EQ(graph->roles.size(), 5U);
   EXPECT_EQ(graph->role_of(Rank(7)).representative, Rank(5));
   EXPECT_EQ(graph->role_of(Rank(7)).name, "stage 1");
-  EXPECT_EQ(graph->ranks.source[7], graph::RankSource::kLike);
+  EXPECT_EQ(graph->ranks.source[7], graph::RankSource::kApproximated);
   EXPECT_EQ(graph->role_of(Rank(4)).name, "stage 1 rank 4");
   ASSERT_EQ(graph->warnings.size(), 1U);
   EXPECT_EQ(graph->warnings[0].code, "role_split");

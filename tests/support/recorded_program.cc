@@ -105,7 +105,7 @@ class Keeper {
 
   // The iteration is not known: all count as the steady one.
   void KeepValue(channel::ValueHead head, std::span<const std::byte> value) {
-    head.giver = rank_;
+    head.producer = rank_;
     head.iteration = 0;
     channel::AppendValue(head, value, &run_->values);
   }

@@ -274,13 +274,13 @@ bool Coordinator::AnswerPoll(Member& member,
 // Ends of the rank's events that have become known.
 void Coordinator::CollectEnds(Member& member, std::vector<EventEnd>* ends) {
   const graph::Program& program = graph_->role_of(member.rank).program;
-  for (; member.looked_until < member.position; ++member.looked_until) {
-    const auto op = static_cast<size_t>(member.looked_until % program.size());
+  for (; member.reported_until < member.position; ++member.reported_until) {
+    const auto op = static_cast<size_t>(member.reported_until % program.size());
     if (program.kind[op] == graph::OpKind::kEventRecord) {
-      member.untold_events.push_back(member.looked_until);
+      member.unreported_events.push_back(member.reported_until);
     }
   }
-  std::erase_if(member.untold_events, [&](replayer::OpPosition position) {
+  std::erase_if(member.unreported_events, [&](replayer::OpPosition position) {
     const std::optional<TimeNs> end = engine_.EndTime(member.rank, position);
     if (end) {
       ends->push_back({member.rank, position, *end});

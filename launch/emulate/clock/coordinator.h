@@ -76,9 +76,9 @@ class Coordinator {
     Rank rank;
     replayer::OpPosition position = 0;
     std::vector<RankEvent> waiting;  // unanswered
-    // Ops that record events: those before `looked_until` are reported or in `untold_events`.
-    replayer::OpPosition looked_until = 0;
-    std::vector<replayer::OpPosition> untold_events;
+    // Ops that record events: those before `reported_until` are reported or in `unreported_events`.
+    replayer::OpPosition reported_until = 0;
+    std::vector<replayer::OpPosition> unreported_events;
     // Position and event of the last poll that was answered "not ready".
     std::pair<replayer::OpPosition, replayer::OpPosition> last_poll = {-1, -1};
     replayer::OpPosition waited_for = -1;  // see kAskHostTime

@@ -37,12 +37,12 @@ struct EmulationWorker::Member {
   std::pair<replayer::OpPosition, replayer::OpPosition> last_poll = {-1, -1};
   int poll_count = 0;                       // in a row
   replayer::OpPosition waited_for = -1;     // the event that the host waited for last
-  replayer::OpPosition told = 0;            // position that process 0 knows
+  replayer::OpPosition reported = 0;        // position that process 0 knows
   bool departed = false;                    // nothing more is compared or reported
   bool runs_on = false;                     // departed by an op that it is not held in
   bool held = false;                        // departed, and waits for an answer that will not come
   uint32_t fence = 0;                       // request that it is held in; 0: in none
-  std::optional<RankEvent> departure = {};  // found, not told yet
+  std::optional<RankEvent> departure = {};  // found, not reported yet
   std::chrono::steady_clock::time_point departed_at = {};
   bool left = false;
   std::optional<MemoryHistory> history = {};  // if a snapshot is requested

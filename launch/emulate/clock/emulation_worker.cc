@@ -94,8 +94,8 @@ void EmulationWorker::SendEvents() {
 
 void EmulationWorker::FlushIssued(Member& member) {
   const replayer::OpPosition position = member.verifier.position();
-  if (position != member.told) {
-    member.told = position;
+  if (position != member.reported) {
+    member.reported = position;
     Tell({.kind = RankEventKind::kIssued, .rank = member.rank, .position = position});
   }
 }
@@ -123,7 +123,7 @@ void EmulationWorker::TakeOp(Member& member, const slicer::PlacedOp& placed) {
     member.departed_at = std::chrono::steady_clock::now();
     member.departure = {.kind = RankEventKind::kDeparted,
                         .rank = member.rank,
-                        .position = member.told,
+                        .position = member.reported,
                         .did = std::move(verdict.did),
                         .expected = std::move(verdict.expected)};
     return;
@@ -306,7 +306,7 @@ void EmulationWorker::TakeRequest(Member& member, const Record& record) {
   }
   FlushIssued(member);
   if (!watching) {
-    member.asked[ask->request] = member.told;
+    member.asked[ask->request] = member.reported;
   }
   Tell(*ask);
 }

@@ -53,8 +53,8 @@ class MeasuredHolds {
   struct Hold {
     int64_t begin_gpu_ns = 0;
     bool passed = false;           // the engine knows
-    std::optional<TimeNs> end_ns;  // told
-    int64_t deadline_gpu_ns = 0;   // as told
+    std::optional<TimeNs> end_ns;  // reported
+    int64_t deadline_gpu_ns = 0;   // as reported
   };
 
   Rank rank_;

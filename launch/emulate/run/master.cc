@@ -13,10 +13,10 @@
 #include "graph/describe.h"
 #include "graph/file.h"
 #include "graph/validate/valid_graph.h"
+#include "launch/emulate/run/co_recording.h"
 #include "launch/emulate/run/host_time.h"
 #include "launch/emulate/run/messages.h"
 #include "launch/emulate/run/program_layout.h"
-#include "launch/emulate/run/rehearsal.h"
 #include "launch/emulate/run/source_finder.h"
 #include "launch/inputs/perturbation.h"
 #include "launch/plan/replay_range.h"
@@ -81,7 +81,7 @@ Status Master::HandleMessage(const PeerMessage& message, Coordinator* coordinato
       StoppedRank stopped = GetStopped(&in);
       context_.logger.Info(
           "rank {} stopped after it was given doubtful values in place of those of {}",
-          stopped.rank.value(), graph::RanksText(stopped.doubtful_givers));
+          stopped.rank.value(), graph::RanksText(stopped.speculative_producers));
       slice_.Add(std::move(stopped));
       return OkStatus();
     }
@@ -140,8 +140,8 @@ void Master::SendAnswers(const AnswerBatch& batch) {
 Status Master::Record(const std::vector<Rank>& ranks) {
   for (std::vector<Rank> next = ranks; !next.empty();) {
     PRISM_RETURN_IF_ERROR(RecordRound(next));
-    if (next = slice_.Entangled(); !next.empty()) {
-      PRISM_RETURN_IF_ERROR(RehearseRanks(next));
+    if (next = slice_.DependencyCycle(); !next.empty()) {
+      PRISM_RETURN_IF_ERROR(CoRecordRanks(next));
       continue;
     }
     PRISM_ASSIGN_OR_RETURN(next, slice_.TakeLacking());
@@ -153,12 +153,12 @@ Status Master::Record(const std::vector<Rank>& ranks) {
 }
 
 // By this process alone, which holds what the ranks share.
-Status Master::RehearseRanks(const std::vector<Rank>& ranks) {
+Status Master::CoRecordRanks(const std::vector<Rank>& ranks) {
   context_.logger.Info("{} wait for what the others of them send: running them together",
                        graph::RanksText(ranks));
   PRISM_ASSIGN_OR_RETURN(const std::string values,
-                         Rehearse(context_, ranks, slice_.book(), slice_.length()));
-  slice_.AddRehearsed(ranks, values);
+                         CoRecord(context_, ranks, slice_.book(), slice_.length()));
+  slice_.AddCoRecorded(ranks, values);
   return OkStatus();
 }
 
@@ -198,7 +198,7 @@ Status Master::Slice() {
   while (true) {
     PRISM_ASSIGN_OR_RETURN(const slicer::ProbeStep step,
                            slicer::NextProbe(options, slice_.fragments()));
-    const std::vector<Rank> next = step.record.empty() ? slice_.TakeToldTooEarly() : step.record;
+    const std::vector<Rank> next = step.record.empty() ? slice_.TakeStale() : step.record;
     if (next.empty()) {
       progress_.Clear();
       return SettleProgram(step, slice_.fragments(), &context_);

@@ -74,7 +74,7 @@ class Master {
   // These ranks, and those that they turn out to need.
   Status Record(const std::vector<Rank>& ranks);
   Status RecordRound(const std::vector<Rank>& ranks);
-  Status RehearseRanks(const std::vector<Rank>& ranks);
+  Status CoRecordRanks(const std::vector<Rank>& ranks);
   std::string SourceLinesOf(const graph::Graph& graph, Rank rank, uint32_t op);
   Status Build(RunOutcome* outcome);
   Status ReplayAll(RunOutcome* outcome);

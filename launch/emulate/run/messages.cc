@@ -20,14 +20,14 @@ std::vector<Rank> GetRanks(WireReader* message) {
 std::string Encode(const RecordedRank& recorded) {
   WireWriter out;
   out.Put(MessageKind::kRecorded).PutText(graph::SerializeFragment(recorded.fragment));
-  PutRanks(recorded.doubtful_givers, &out);
+  PutRanks(recorded.speculative_producers, &out);
   return out.Put(recorded.guessed).PutText(recorded.values).Take();
 }
 
 Result<RecordedRank> GetRecorded(WireReader* message) {
   RecordedRank read;
   PRISM_ASSIGN_OR_RETURN(read.fragment, graph::ParseFragment(message->GetText()));
-  read.doubtful_givers = GetRanks(message);
+  read.speculative_producers = GetRanks(message);
   read.guessed = message->Get<bool>();
   read.values = message->GetText();
   return read;
@@ -37,7 +37,7 @@ std::string Encode(const StoppedRank& stopped) {
   WireWriter out;
   out.Put(MessageKind::kStopped).Put(stopped.rank.value());
   out.Put(static_cast<int32_t>(stopped.end.code())).PutText(stopped.end.message());
-  PutRanks(stopped.doubtful_givers, &out);
+  PutRanks(stopped.speculative_producers, &out);
   return out.PutText(stopped.values).Take();
 }
 
@@ -46,7 +46,7 @@ StoppedRank GetStopped(WireReader* message) {
   read.rank = Rank(message->Get<uint32_t>());
   const auto code = static_cast<StatusCode>(message->Get<int32_t>());
   read.end = {code, std::string(message->GetText())};
-  read.doubtful_givers = GetRanks(message);
+  read.speculative_producers = GetRanks(message);
   read.values = message->GetText();
   return read;
 }

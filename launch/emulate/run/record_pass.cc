@@ -140,8 +140,8 @@ Status RecordPass::FinishSlot(Slot& slot) {
     recorded_.push_back(*std::move(slot.otherwise));
     return OkStatus();
   }
-  if (end.code() == StatusCode::kRunFailed && !slot.recorded.doubtful_givers().empty()) {
-    stopped_.push_back({slot.recorded.rank(), end, slot.recorded.doubtful_givers(),
+  if (end.code() == StatusCode::kRunFailed && !slot.recorded.speculative_producers().empty()) {
+    stopped_.push_back({slot.recorded.rank(), end, slot.recorded.speculative_producers(),
                         slot.recorded.CertainValues()});
     return OkStatus();
   }
@@ -156,7 +156,7 @@ Status RecordPass::FinishSlot(Slot& slot) {
     slot.recorded.AddRealTimes(&*fragment);
     std::string values = slot.recorded.Values(fragment->warmup_iterations);
     recorded = RecordedRank{*std::move(fragment), std::move(values), slot.recorded.guessed(),
-                            slot.recorded.doubtful_givers()};
+                            slot.recorded.speculative_producers()};
   }
   if (slot.recorded.recorder().has_looked_less()) {
     context_.logger.Info(

@@ -60,15 +60,15 @@ void RecordedProcess::SeeMeeting(const channel::Record& record,
                                  std::span<const std::byte> payload) {
   if (record.kind == RecordKind::kValue && !recorder_.has_steady_iterations()) {
     channel::ValueHead head = record.value;
-    head.giver = static_cast<int32_t>(options_.rank.value());
+    head.producer = static_cast<int32_t>(options_.rank.value());
     head.iteration = recorder_.iterations();
-    head.uncertain = doubtful_givers_.empty() ? 0 : 1;
+    head.speculative = speculative_producers_.empty() ? 0 : 1;
     channel::AppendValue(head, payload, &values_);
   }
   if (record.kind == RecordKind::kGuess) {
-    certain_bytes_ = doubtful_givers_.empty() ? values_.size() : certain_bytes_;
-    doubtful_givers_.emplace_back(static_cast<uint32_t>(record.guess.giver));
-    guessed_ = guessed_ || record.guess.uncertain == 0;
+    nonspeculative_bytes_ = speculative_producers_.empty() ? values_.size() : nonspeculative_bytes_;
+    speculative_producers_.emplace_back(static_cast<uint32_t>(record.guess.producer));
+    guessed_ = guessed_ || record.guess.speculative == 0;
   }
 }
 
@@ -97,7 +97,7 @@ std::string RecordedProcess::Values(int32_t steady_iteration) const {
 }
 
 std::string RecordedProcess::CertainValues() const {
-  std::string values = values_.substr(0, certain_bytes_);
+  std::string values = values_.substr(0, nonspeculative_bytes_);
   channel::CountIterationsFrom(recorder_.iterations() + 1, &values);
   return values;
 }

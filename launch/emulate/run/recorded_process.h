@@ -48,7 +48,9 @@ class RecordedProcess {
 
   // Absent ranks in whose place it was given others' integers; and those whose own it was given,
   // which may yet be others: these ranks were given others' integers themselves.
-  [[nodiscard]] const std::vector<Rank>& doubtful_givers() const { return doubtful_givers_; }
+  [[nodiscard]] const std::vector<Rank>& speculative_producers() const {
+    return speculative_producers_;
+  }
 
   // There are some of the former kind.
   [[nodiscard]] bool guessed() const { return guessed_; }
@@ -56,7 +58,7 @@ class RecordedProcess {
   // What it sent, as a part of a value book that counts iterations from that one.
   [[nodiscard]] std::string Values(int32_t steady_iteration) const;
 
-  // What it sent before it had a doubtful giver, in no steady iteration.
+  // What it sent before it had a speculative producer, in no steady iteration.
   [[nodiscard]] std::string CertainValues() const;
 
   // Shows its stacks on standard error, below a line that says what it does.
@@ -81,9 +83,9 @@ class RecordedProcess {
   double iteration_seconds_ = 0;  // its length
   std::string torch_version_;
   std::string values_;
-  size_t certain_bytes_ = 0;  // of values_, if it has doubtful givers
+  size_t nonspeculative_bytes_ = 0;  // of values_, if it has speculative producers
   bool guessed_ = false;
-  std::vector<Rank> doubtful_givers_;
+  std::vector<Rank> speculative_producers_;
 };
 
 }  // namespace prism::launch

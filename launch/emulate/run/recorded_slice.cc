@@ -7,33 +7,34 @@
 namespace prism::launch {
 namespace {
 
-// By rank: its doubtful givers.
-using Doubts = std::map<Rank, std::vector<Rank>>;
+// By consumer: its speculative producers.
+using ProducersOf = std::map<Rank, std::vector<Rank>>;
 
-// Those that cannot be recorded in an order in which each is told what it lacks, with those that
-// lack values of these.
-std::set<Rank> RanksInCircles(const Doubts& doubts) {
+// Those on a dependency cycle, and those that depend on one: what is left when ranks whose
+// producers have all settled are removed until none is.
+std::set<Rank> RanksInCycles(const ProducersOf& producers_of) {
   std::set<Rank> ranks;
-  for (const auto& [rank, givers] : doubts) {
+  for (const auto& [rank, producers] : producers_of) {
     ranks.insert(rank);
   }
-  const auto lacks_nothing = [&](Rank rank) {
-    return std::ranges::none_of(doubts.at(rank), [&](Rank giver) { return ranks.contains(giver); });
+  const auto has_settled = [&](Rank rank) {
+    return std::ranges::none_of(producers_of.at(rank),
+                                [&](Rank producer) { return ranks.contains(producer); });
   };
-  while (std::erase_if(ranks, lacks_nothing) > 0) {
+  while (std::erase_if(ranks, has_settled) > 0) {
   }
   return ranks;
 }
 
-// The rank, with those of its givers that have doubtful ones themselves, and so on.
-std::set<Rank> WithGivers(const Doubts& doubts, Rank rank) {
+// The rank, with those of its producers that have speculative ones themselves, and so on.
+std::set<Rank> WithProducers(const ProducersOf& producers_of, Rank rank) {
   std::set<Rank> ranks = {rank};
   std::vector<Rank> open = {rank};
   while (!open.empty()) {
-    const std::vector<Rank>& givers = doubts.at(open.back());
+    const std::vector<Rank>& producers = producers_of.at(open.back());
     open.pop_back();
-    std::ranges::copy_if(givers, std::back_inserter(open), [&](Rank giver) {
-      return doubts.contains(giver) && ranks.insert(giver).second;
+    std::ranges::copy_if(producers, std::back_inserter(open), [&](Rank producer) {
+      return producers_of.contains(producer) && ranks.insert(producer).second;
     });
   }
   return ranks;
@@ -48,7 +49,7 @@ void RecordedSlice::Add(RecordedRank recorded) {
   known.sent = std::move(recorded.values);
   known.stopped.reset();
   known.guessed = recorded.guessed;
-  known.doubtful_givers = std::move(recorded.doubtful_givers);
+  known.speculative_producers = std::move(recorded.speculative_producers);
   known.iteration = fragment.warmup_iterations;
   if (fragment.rank == Rank(0)) {
     length_ = {fragment.steps_per_iteration,
@@ -62,28 +63,28 @@ void RecordedSlice::Add(StoppedRank stopped) {
   Known& known = known_[stopped.rank];
   ++ended_in_round_;
   ++known.stops;
-  if (stopped.values.size() <= known.certain_bytes || known.rehearsed) {
+  if (stopped.values.size() <= known.nonspeculative_bytes || known.co_recorded) {
     stopped.values.clear();  // in the book already, and more
   }
-  known.certain_bytes = std::max(known.certain_bytes, stopped.values.size());
+  known.nonspeculative_bytes = std::max(known.nonspeculative_bytes, stopped.values.size());
   known.sent = stopped.values;
-  known.doubtful_givers = std::move(stopped.doubtful_givers);
+  known.speculative_producers = std::move(stopped.speculative_producers);
   known.stopped = std::move(stopped);
 }
 
 bool RecordedSlice::HasRun(Rank rank) const {
   const auto found = known_.find(rank);
-  return found != known_.end() && found->second.told_bytes.has_value();
+  return found != known_.end() && found->second.book_bytes.has_value();
 }
 
 void RecordedSlice::EndRound() {
   std::sort(fragments_.begin(), fragments_.end(),
             [](const auto& a, const auto& b) { return a.rank < b.rank; });
-  const uint64_t told = book_.size();
+  const uint64_t given = book_.size();
   for (auto& [rank, known] : known_) {
     if (known.sent.has_value()) {
-      known.told_bytes = told;
-      known.told_length = round_length_;
+      known.book_bytes = given;
+      known.length = round_length_;
       book_ += *std::exchange(known.sent, std::nullopt);
     }
   }
@@ -92,54 +93,54 @@ void RecordedSlice::EndRound() {
 }
 
 // Of stopped ranks, those that never ran.
-std::set<Rank> RecordedSlice::UnknownGivers() const {
-  std::set<Rank> givers;
+std::set<Rank> RecordedSlice::MissingProducers() const {
+  std::set<Rank> producers;
   for (const auto& [rank, known] : known_) {
     if (known.stopped.has_value()) {
-      std::ranges::copy_if(known.doubtful_givers, std::inserter(givers, givers.end()),
-                           [this](Rank giver) { return !HasRun(giver); });
+      std::ranges::copy_if(known.speculative_producers, std::inserter(producers, producers.end()),
+                           [this](Rank producer) { return !HasRun(producer); });
     }
   }
-  return givers;
+  return producers;
 }
 
-std::map<Rank, std::vector<Rank>> RecordedSlice::Doubts() const {
-  std::map<Rank, std::vector<Rank>> doubts;
+std::map<Rank, std::vector<Rank>> RecordedSlice::ProducersOf() const {
+  std::map<Rank, std::vector<Rank>> producers_of;
   for (const auto& [rank, known] : known_) {
-    if (!known.doubtful_givers.empty()) {
-      doubts[rank] = known.doubtful_givers;
+    if (!known.speculative_producers.empty()) {
+      producers_of[rank] = known.speculative_producers;
     }
   }
-  return doubts;
+  return producers_of;
 }
 
-std::vector<Rank> RecordedSlice::Entangled() const {
-  if (!UnknownGivers().empty()) {
+std::vector<Rank> RecordedSlice::DependencyCycle() const {
+  if (!MissingProducers().empty()) {
     return {};
   }
-  const auto doubts = Doubts();
-  const std::set<Rank> in_circles = RanksInCircles(doubts);
-  const bool is_stuck = StoppedThatKnowMore().empty();
+  const auto producers_of = ProducersOf();
+  const std::set<Rank> in_cycles = RanksInCycles(producers_of);
+  const bool is_stuck = StoppedWithNewValues().empty();
   for (const auto& [rank, known] : known_) {
-    if (!known.stopped.has_value() || known.rehearsed) {
+    if (!known.stopped.has_value() || known.co_recorded) {
       continue;
     }
-    const std::set<Rank> together = WithGivers(doubts, rank);
-    if (is_stuck ? together.size() > 1 : in_circles.contains(rank) && known.stops > 1) {
+    const std::set<Rank> together = WithProducers(producers_of, rank);
+    if (is_stuck ? together.size() > 1 : in_cycles.contains(rank) && known.stops > 1) {
       return {together.begin(), together.end()};
     }
   }
   return {};
 }
 
-void RecordedSlice::AddRehearsed(const std::vector<Rank>& ranks, std::string_view values) {
+void RecordedSlice::AddCoRecorded(const std::vector<Rank>& ranks, std::string_view values) {
   book_ += values;
   for (const Rank rank : ranks) {
     Known& known = known_[rank];
-    known.rehearsed = true;
+    known.co_recorded = true;
     known.stopped.reset();
     known.guessed = false;
-    known.doubtful_givers.clear();
+    known.speculative_producers.clear();
   }
   DropFragments(ranks);
 }
@@ -151,11 +152,11 @@ void RecordedSlice::DropFragments(const std::vector<Rank>& ascending) {
 }
 
 // Stopped ranks for which there is more in the book than what they were given and sent themselves.
-std::vector<Rank> RecordedSlice::StoppedThatKnowMore() const {
+std::vector<Rank> RecordedSlice::StoppedWithNewValues() const {
   std::vector<Rank> ranks;
   for (const auto& [rank, known] : known_) {
     if (known.stopped.has_value() &&
-        known.told_bytes < book_.size() - known.stopped->values.size()) {
+        known.book_bytes < book_.size() - known.stopped->values.size()) {
       ranks.push_back(rank);
     }
   }
@@ -163,11 +164,11 @@ std::vector<Rank> RecordedSlice::StoppedThatKnowMore() const {
 }
 
 Result<std::vector<Rank>> RecordedSlice::TakeLacking() {
-  const std::set<Rank> unknown = UnknownGivers();
+  const std::set<Rank> unknown = MissingProducers();
   if (!unknown.empty()) {
     return std::vector<Rank>(unknown.begin(), unknown.end());
   }
-  std::vector<Rank> again = StoppedThatKnowMore();
+  std::vector<Rank> again = StoppedWithNewValues();
   for (auto& [rank, known] : known_) {
     if (again.empty() && known.stopped.has_value()) {
       return known.stopped->end;
@@ -188,7 +189,7 @@ Result<std::vector<Rank>> RecordedSlice::TakeLacking() {
 }
 
 bool RecordedSlice::IsOfOtherLength(const graph::Fragment& fragment) const {
-  if (fragment.rank == Rank(0) || known_.at(fragment.rank).told_length == length_) {
+  if (fragment.rank == Rank(0) || known_.at(fragment.rank).length == length_) {
     return false;
   }
   return fragment.steps_per_iteration != length_.steps ||
@@ -196,9 +197,9 @@ bool RecordedSlice::IsOfOtherLength(const graph::Fragment& fragment) const {
          (fragment.varies && fragment.warmup_iterations != length_.chosen.number);
 }
 
-bool RecordedSlice::WasToldTooEarly(const graph::Fragment& fragment) const {
+bool RecordedSlice::IsStale(const graph::Fragment& fragment) const {
   const Known& known = known_.at(fragment.rank);
-  if (known.told_bytes == book_.size()) {
+  if (known.book_bytes == book_.size()) {
     return false;
   }
   return known.guessed ||
@@ -206,26 +207,26 @@ bool RecordedSlice::WasToldTooEarly(const graph::Fragment& fragment) const {
                      [](const auto& warning) { return warning.code == "values_of_peer_role"; });
 }
 
-// It had doubtful ones; the values of all of them are certain by now.
-bool RecordedSlice::HasCertainGivers(Rank rank) const {
-  const std::vector<Rank>& givers = known_.at(rank).doubtful_givers;
-  return !known_.at(rank).guessed && !givers.empty() &&
-         std::ranges::all_of(givers, [this](Rank giver) {
-           return HasRun(giver) && known_.at(giver).doubtful_givers.empty();
+// It had speculative ones, none of which has any itself by now.
+bool RecordedSlice::HasSettledProducers(Rank rank) const {
+  const std::vector<Rank>& producers = known_.at(rank).speculative_producers;
+  return !known_.at(rank).guessed && !producers.empty() &&
+         std::ranges::all_of(producers, [this](Rank producer) {
+           return HasRun(producer) && known_.at(producer).speculative_producers.empty();
          });
 }
 
-std::vector<Rank> RecordedSlice::TakeToldTooEarly() {
+std::vector<Rank> RecordedSlice::TakeStale() {
   std::vector<Rank> ranks;
   for (const graph::Fragment& fragment : fragments_) {
-    if (WasToldTooEarly(fragment) && !std::exchange(known_[fragment.rank].told_again, true)) {
+    if (IsStale(fragment) && !std::exchange(known_[fragment.rank].again_as_stale, true)) {
       ranks.push_back(fragment.rank);
     }
   }
   if (ranks.empty()) {
     for (const graph::Fragment& fragment : fragments_) {
-      if (HasCertainGivers(fragment.rank) &&
-          !std::exchange(known_[fragment.rank].told_certain, true)) {
+      if (HasSettledProducers(fragment.rank) &&
+          !std::exchange(known_[fragment.rank].again_as_settled, true)) {
         ranks.push_back(fragment.rank);
       }
     }
@@ -239,7 +240,7 @@ std::vector<graph::Fragment> RecordedSlice::TakeFragments() {
 }
 
 uint64_t RecordedSlice::ValueBytes(Rank rank) const {
-  return HasRun(rank) ? *known_.at(rank).told_bytes : book_.size();
+  return HasRun(rank) ? *known_.at(rank).book_bytes : book_.size();
 }
 
 std::optional<int32_t> RecordedSlice::IterationOf(Rank rank) const {

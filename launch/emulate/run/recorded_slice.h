@@ -3,10 +3,15 @@
 // round are given the book as it is by then; in the emulation each rank is given what it was given
 // here.
 //
-// A rank whose program fails after it was given doubtful values in place of an absent rank's, such
-// as the shape of a message, is not the last word: the absent ranks are recorded first, then it
-// again. If it stops again for want of what ranks send that lack its own values, or nothing more is
-// known by then, they are rehearsed (run/rehearsal.h) before they are recorded again.
+// What a rank sends depends on what it received, so recording is a fixed point over the book. A
+// value is speculative for its consumer while the producer has not been recorded with the values
+// that it would receive itself; a recording is stale once the book holds more for it than it was
+// given. A consumer that fails on speculative values, such as the shape of a message, is recorded
+// again after their producers. Where producers wait for each other's values, or a consumer fails
+// although nothing more can be learned in order, the whole dependency cycle is recorded together
+// (run/co_recording.h), and each of its ranks once more by itself. It ends: each rank is recorded
+// again at most once for each of these reasons, a stopped one only if the book has grown, and it
+// adds to the book only when it gets further than before.
 #pragma once
 
 #include <cstdint>
@@ -37,14 +42,14 @@ struct RecordedRank {
   graph::Fragment fragment;
   std::string values;    // that it sent to absent ranks: a part of a value book
   bool guessed = false;  // RecordedProcess's, as the next
-  std::vector<Rank> doubtful_givers;
+  std::vector<Rank> speculative_producers;
 };
 
-// A rank whose program failed with values that may not be what it would have been given.
+// A rank whose program failed on speculative values.
 struct StoppedRank {
   Rank rank;
   Status end;  // how it failed
-  std::vector<Rank> doubtful_givers;
+  std::vector<Rank> speculative_producers;
   std::string values;  // that it sent before it was given any of them
 };
 
@@ -67,26 +72,26 @@ class RecordedSlice {
   // All ranks of a round have been added: what they sent is in the book from now on.
   void EndRound();
 
-  // After a round: a rank that stopped again, and can go on only with what another one sends after
-  // it has gone on; or a stopped one for which no more is known now; with its doubtful givers, and
-  // theirs. Ascending; none if there is no such rank that was not rehearsed before.
-  [[nodiscard]] std::vector<Rank> Entangled() const;
+  // After a round: a rank that stopped again and depends on itself through its speculative
+  // producers, or a stopped one for which there is nothing new; with its speculative producers, and
+  // theirs. Ascending; none if there is no such rank that was not recorded together before.
+  [[nodiscard]] std::vector<Rank> DependencyCycle() const;
 
-  // What these sent while they ran together is in the book from now on. They no longer count as
-  // recorded: record them again.
-  void AddRehearsed(const std::vector<Rank>& ranks, std::string_view values);
+  // What these sent while they were recorded together is in the book from now on. They no longer
+  // count as recorded: record each by itself.
+  void AddCoRecorded(const std::vector<Rank>& ranks, std::string_view values);
 
-  // After a round: the ranks to record next, ascending. Because of stopped ones these are the ones
-  // that were guessed, or else stopped ranks for which more is known now; fails as a stopped rank
-  // did if neither exist. Without stopped ranks, those that were not recorded for as long as rank
-  // 0, which came later.
+  // After a round: the ranks to record next, ascending. If any have stopped: their producers that
+  // were never recorded, or else those stopped ranks for which there is something new; fails as a
+  // stopped rank did if neither exist. If none have: those that were not recorded for as long as
+  // rank 0, which came later.
   Result<std::vector<Rank>> TakeLacking();
 
-  // Ranks that were given other values before those of their own root or sender, or of a nearer
-  // peer, were known; if there are none, those with doubtful givers that are no longer. They no
-  // longer count as recorded, and are returned once for either reason: record them again with all
-  // that is known now.
-  std::vector<Rank> TakeToldTooEarly();
+  // Stale ranks: those that took other values because those of their own root or sender, or of a
+  // nearer peer, were not known; if there are none, those whose speculative producers have settled.
+  // They no longer count as recorded, and are returned once for either reason: record them again
+  // with the book as it is now.
+  std::vector<Rank> TakeStale();
 
   // By rank, ascending after a round.
   [[nodiscard]] const std::vector<graph::Fragment>& fragments() const { return fragments_; }
@@ -107,26 +112,26 @@ class RecordedSlice {
  private:
   // What is known of one rank.
   struct Known {
-    std::optional<std::string> sent;     // in the round that runs
-    std::optional<StoppedRank> stopped;  // how it ended last, unless it was recorded
-    int stops = 0;                       // so far
-    size_t certain_bytes = 0;            // the most that it had sent when it stopped
-    std::vector<Rank> doubtful_givers;   // when it ran last
-    bool guessed = false;                // was recorded with others' integers
-    bool rehearsed = false;
-    bool told_again = false;             // recorded again because of `guessed`
-    bool told_certain = false;           // recorded again because its givers are certain
-    std::optional<uint64_t> told_bytes;  // how much of the book it was given last
-    RecordedLength told_length;          // how long it was recorded last
+    std::optional<std::string> sent;          // in the round that runs
+    std::optional<StoppedRank> stopped;       // how it ended last, unless it was recorded
+    int stops = 0;                            // so far
+    size_t nonspeculative_bytes = 0;          // the most that it had sent before speculative values
+    std::vector<Rank> speculative_producers;  // when it ran last
+    bool guessed = false;                     // was recorded with others' integers
+    bool co_recorded = false;
+    bool again_as_stale = false;         // was returned by TakeStale for the first reason
+    bool again_as_settled = false;       // and for the second
+    std::optional<uint64_t> book_bytes;  // how much of the book it was given last
+    RecordedLength length;               // how long it was recorded last
     std::optional<int32_t> iteration;    // that was recorded last
   };
 
-  [[nodiscard]] std::set<Rank> UnknownGivers() const;
-  [[nodiscard]] std::vector<Rank> StoppedThatKnowMore() const;
-  [[nodiscard]] bool WasToldTooEarly(const graph::Fragment& fragment) const;
-  [[nodiscard]] bool HasCertainGivers(Rank rank) const;
+  [[nodiscard]] std::set<Rank> MissingProducers() const;
+  [[nodiscard]] std::vector<Rank> StoppedWithNewValues() const;
+  [[nodiscard]] bool IsStale(const graph::Fragment& fragment) const;
+  [[nodiscard]] bool HasSettledProducers(Rank rank) const;
   [[nodiscard]] bool IsOfOtherLength(const graph::Fragment& fragment) const;
-  [[nodiscard]] std::map<Rank, std::vector<Rank>> Doubts() const;
+  [[nodiscard]] std::map<Rank, std::vector<Rank>> ProducersOf() const;
   void DropFragments(const std::vector<Rank>& ascending);
 
   std::vector<graph::Fragment> fragments_;

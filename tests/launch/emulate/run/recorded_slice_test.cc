@@ -19,17 +19,17 @@ RecordedRank Recorded(uint32_t rank, const std::string& values = "") {
   return recorded;
 }
 
-RecordedRank Doubting(uint32_t rank, uint32_t giver, const std::string& values = "") {
+RecordedRank Speculative(uint32_t rank, uint32_t producer, const std::string& values = "") {
   RecordedRank recorded = Recorded(rank, values);
   recorded.guessed = true;
-  recorded.doubtful_givers = {Rank(giver)};
+  recorded.speculative_producers = {Rank(producer)};
   return recorded;
 }
 
-StoppedRank Stopped(uint32_t rank, uint32_t giver, const std::string& values = "") {
+StoppedRank Stopped(uint32_t rank, uint32_t producer, const std::string& values = "") {
   return {.rank = Rank(rank),
           .end = RunFailed("rank " + std::to_string(rank)),
-          .doubtful_givers = {Rank(giver)},
+          .speculative_producers = {Rank(producer)},
           .values = values};
 }
 
@@ -105,27 +105,27 @@ TEST(RecordedSlice, gives_what_stopped_ranks_sent_and_gives_up_where_nothing_is_
 }
 
 // Each time both are recorded again they get one message further: the second time they are
-// rehearsed, with whom they have doubtful values from, and then recorded again with all that.
-TEST(RecordedSlice, rehearses_ranks_that_lack_each_others_values_again) {
+// recorded together with their speculative producers, and then each again with all that.
+TEST(RecordedSlice, records_ranks_of_a_dependency_cycle_together) {
   RecordedSlice slice(1);
   slice.Add(Stopped(0, 1, "a"));
   EXPECT_THAT(Lacking(&slice), ElementsAre(Rank(1)));
   slice.Add(Stopped(1, 2, "b"));
   EXPECT_THAT(Lacking(&slice), ElementsAre(Rank(2)));
-  slice.Add(Doubting(2, 0, "guess"));
-  slice.Add(Doubting(9, 8));
-  slice.Add(Doubting(7, 0));
+  slice.Add(Speculative(2, 0, "guess"));
+  slice.Add(Speculative(9, 8));
+  slice.Add(Speculative(7, 0));
   slice.EndRound();
-  EXPECT_THAT(slice.Entangled(), IsEmpty());
+  EXPECT_THAT(slice.DependencyCycle(), IsEmpty());
   EXPECT_THAT(Lacking(&slice), ElementsAre(Rank(0), Rank(1)));
   slice.Add(Stopped(0, 1, "aa"));
   slice.Add(Stopped(1, 2, "bb"));
   slice.EndRound();
-  EXPECT_THAT(slice.Entangled(), ElementsAre(Rank(0), Rank(1), Rank(2)));
-  slice.AddRehearsed({Rank(0), Rank(1), Rank(2)}, "all");
+  EXPECT_THAT(slice.DependencyCycle(), ElementsAre(Rank(0), Rank(1), Rank(2)));
+  slice.AddCoRecorded({Rank(0), Rank(1), Rank(2)}, "all");
   ASSERT_EQ(slice.fragments().size(), 2U);
   EXPECT_EQ(slice.fragments().front().rank, Rank(7));
-  EXPECT_THAT(slice.Entangled(), IsEmpty());
+  EXPECT_THAT(slice.DependencyCycle(), IsEmpty());
   EXPECT_EQ(slice.book(), "abguessaabball");
   for (const uint32_t rank : {0U, 1U, 2U}) {
     slice.Add(Recorded(rank));
@@ -135,7 +135,7 @@ TEST(RecordedSlice, rehearses_ranks_that_lack_each_others_values_again) {
 }
 
 // Two pipelines: one after the other.
-TEST(RecordedSlice, rehearses_those_at_once_that_have_to_do_with_each_other) {
+TEST(RecordedSlice, records_only_ranks_of_one_cycle_together) {
   RecordedSlice slice(1);
   for (int round = 0; round < 2; ++round) {
     for (const uint32_t first : {0U, 10U}) {
@@ -144,86 +144,86 @@ TEST(RecordedSlice, rehearses_those_at_once_that_have_to_do_with_each_other) {
     }
     slice.EndRound();
   }
-  EXPECT_THAT(slice.Entangled(), ElementsAre(Rank(0), Rank(1)));
-  slice.AddRehearsed({Rank(0), Rank(1)}, "values");
+  EXPECT_THAT(slice.DependencyCycle(), ElementsAre(Rank(0), Rank(1)));
+  slice.AddCoRecorded({Rank(0), Rank(1)}, "values");
   slice.Add(Recorded(0));
   slice.Add(Recorded(1));
   slice.EndRound();
-  EXPECT_THAT(slice.Entangled(), ElementsAre(Rank(10), Rank(11)));
+  EXPECT_THAT(slice.DependencyCycle(), ElementsAre(Rank(10), Rank(11)));
 }
 
 // What rank 3 was given is rank 2's own, but that one lacked rank 1's at that time.
-TEST(RecordedSlice, rehearses_who_stops_after_doubtful_values_and_can_be_told_no_more) {
+TEST(RecordedSlice, records_a_rank_that_stops_on_speculative_values_together_with_their_producers) {
   RecordedSlice slice(1);
   slice.Add(Recorded(1, "one"));
-  slice.Add(Doubting(2, 1, "two"));
+  slice.Add(Speculative(2, 1, "two"));
   slice.EndRound();
   slice.Add(Stopped(3, 2));
   slice.EndRound();
-  EXPECT_THAT(slice.Entangled(), ElementsAre(Rank(2), Rank(3)));
+  EXPECT_THAT(slice.DependencyCycle(), ElementsAre(Rank(2), Rank(3)));
 }
 
-TEST(RecordedSlice, gives_up_on_ranks_that_stop_after_their_rehearsal) {
+TEST(RecordedSlice, gives_up_on_ranks_that_stop_after_they_were_recorded_together) {
   RecordedSlice slice = AfterStopsInACircle();
-  EXPECT_THAT(slice.Entangled(), ElementsAre(Rank(0), Rank(1)));
-  slice.AddRehearsed({Rank(0), Rank(1)}, "");
+  EXPECT_THAT(slice.DependencyCycle(), ElementsAre(Rank(0), Rank(1)));
+  slice.AddCoRecorded({Rank(0), Rank(1)}, "");
   slice.Add(Stopped(0, 1));
   slice.Add(Stopped(1, 0));
   slice.EndRound();
-  EXPECT_THAT(slice.Entangled(), IsEmpty());
+  EXPECT_THAT(slice.DependencyCycle(), IsEmpty());
   EXPECT_FALSE(slice.TakeLacking().ok());
 }
 
 // A chain: the last one needs the one before, and so on; nobody needs the last one.
-TEST(RecordedSlice, rehearses_no_ranks_that_can_be_recorded_in_order) {
+TEST(RecordedSlice, records_no_ranks_together_that_can_be_recorded_in_order) {
   RecordedSlice slice(1);
   for (int round = 0; round < 2; ++round) {
     slice.Add(Stopped(2, 1));
     slice.Add(Stopped(1, 0));
     slice.Add(Recorded(0, "zero"));
     slice.EndRound();
-    EXPECT_THAT(slice.Entangled(), IsEmpty());
+    EXPECT_THAT(slice.DependencyCycle(), IsEmpty());
   }
 }
 
 // It did not fail, but was given what another rank would not have sent.
-TEST(RecordedSlice, records_again_once_what_was_told_too_early) {
+TEST(RecordedSlice, records_a_stale_rank_again_once) {
   RecordedSlice slice(1);
-  const RecordedRank first = Doubting(0, 1, "question");
+  const RecordedRank first = Speculative(0, 1, "question");
   slice.Add(first);
   EXPECT_THAT(Lacking(&slice), IsEmpty());
   slice.Add(Recorded(1, "answer"));
   EXPECT_THAT(Lacking(&slice), IsEmpty());
-  EXPECT_THAT(slice.TakeToldTooEarly(), ElementsAre(Rank(0)));
+  EXPECT_THAT(slice.TakeStale(), ElementsAre(Rank(0)));
   slice.Add(first);
   EXPECT_THAT(Lacking(&slice), IsEmpty());
-  EXPECT_THAT(slice.TakeToldTooEarly(), IsEmpty());
+  EXPECT_THAT(slice.TakeStale(), IsEmpty());
 }
 
-// 3 guessed what 2 sends, 4 was given what 3 then sent, and 5 what 4 did: as soon as a giver is
-// certain, the next one is recorded again, but 9, whose giver never is, not.
-TEST(RecordedSlice, records_again_whose_givers_are_certain_by_then) {
+// 3 guessed what 2 sends, 4 was given what 3 then sent, and 5 what 4 did: as soon as a producer has
+// settled, the next one is recorded again, but 9, whose producer never does, not.
+TEST(RecordedSlice, records_a_rank_again_when_its_producers_have_settled) {
   RecordedSlice slice(1);
   slice.Add(Recorded(2));
-  slice.Add(Doubting(3, 2, "x"));
+  slice.Add(Speculative(3, 2, "x"));
   for (const uint32_t rank : {4U, 5U, 9U}) {
     RecordedRank misled = Recorded(rank, "y");
-    misled.doubtful_givers = {Rank(rank - 1)};
+    misled.speculative_producers = {Rank(rank - 1)};
     slice.Add(misled);
   }
   EXPECT_THAT(Lacking(&slice), IsEmpty());
   for (const uint32_t rank : {3U, 4U, 5U}) {
-    EXPECT_THAT(slice.TakeToldTooEarly(), ElementsAre(Rank(rank)));
+    EXPECT_THAT(slice.TakeStale(), ElementsAre(Rank(rank)));
     slice.Add(Recorded(rank, "z"));
     EXPECT_THAT(Lacking(&slice), IsEmpty());
   }
-  EXPECT_THAT(slice.TakeToldTooEarly(), IsEmpty());
+  EXPECT_THAT(slice.TakeStale(), IsEmpty());
 }
 
-// What it sent while it was rehearsed goes further.
-TEST(RecordedSlice, keeps_what_a_rehearsed_rank_sent_if_it_stops) {
+// What it sent while it was co-recorded goes further.
+TEST(RecordedSlice, keeps_what_a_co_recorded_rank_sent_if_it_stops) {
   RecordedSlice slice = AfterStopsInACircle();
-  slice.AddRehearsed({Rank(0), Rank(1)}, "all");
+  slice.AddCoRecorded({Rank(0), Rank(1)}, "all");
   slice.Add(Stopped(0, 1, "less"));
   slice.EndRound();
   EXPECT_EQ(slice.book(), "all");

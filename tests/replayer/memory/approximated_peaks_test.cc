@@ -1,4 +1,4 @@
-#include "replayer/memory/like_peaks.h"
+#include "replayer/memory/approximated_peaks.h"
 
 #include <gtest/gtest.h>
 
@@ -18,19 +18,19 @@ graph::Graph ShardedJob() {
   graph::Graph graph;
   graph.roles = {RoleOf(0, 1000), RoleOf(1, 800), RoleOf(0, 1012), RoleOf(0, 995)};
   graph.ranks.role = {0, 2, 3, 0, 1, 1};
-  graph.ranks.source = {kSandbox, kRecorded, kRecorded, kLike, kRecorded, kLike};
+  graph.ranks.source = {kSandbox, kRecorded, kRecorded, kApproximated, kRecorded, kApproximated};
   return graph;
 }
 
-TEST(LikePeaks, the_furthest_recorded_ranks_of_the_stage_are_the_range) {
-  const PeakSpread spread = SpreadOfLike(ShardedJob(), 0);
+TEST(ApproximatedPeaks, the_furthest_recorded_ranks_of_the_stage_are_the_range) {
+  const PeakSpread spread = SpreadOfApproximated(ShardedJob(), 0);
   EXPECT_EQ(spread.ranks, 3);
   EXPECT_EQ(spread.above, 12);
   EXPECT_EQ(spread.below, 5);
 }
 
-TEST(LikePeaks, a_stage_with_one_recorded_rank_takes_the_widest_range) {
-  const PeakSpread spread = SpreadOfLike(ShardedJob(), 1);
+TEST(ApproximatedPeaks, a_stage_with_one_recorded_rank_takes_the_widest_range) {
+  const PeakSpread spread = SpreadOfApproximated(ShardedJob(), 1);
   EXPECT_EQ(spread.ranks, 4);
   EXPECT_EQ(spread.above, 12);
   EXPECT_EQ(spread.below, 5);

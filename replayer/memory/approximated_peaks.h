@@ -1,5 +1,6 @@
-// How far the memory of ranks that were not recorded may be from that of the role that serves them
-// (source `like`).
+// How far the memory of approximated ranks may be from that of the role that serves them: ranks
+// that were not recorded, and whose recorded neighbours differ a little (source `like` in
+// ranks.csv).
 #pragma once
 
 #include <cstdint>
@@ -18,6 +19,6 @@ struct PeakSpread {
 // For a rank of `stage`. An observation, not a bound: ranks that were not recorded may be further
 // away. A stage with only one recorded rank has no spread of its own, so the furthest of all stages
 // are used for it.
-PeakSpread SpreadOfLike(const graph::Graph& graph, int32_t stage);
+PeakSpread SpreadOfApproximated(const graph::Graph& graph, int32_t stage);
 
 }  // namespace prism::replayer

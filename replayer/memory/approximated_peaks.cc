@@ -1,4 +1,4 @@
-#include "replayer/memory/like_peaks.h"
+#include "replayer/memory/approximated_peaks.h"
 
 #include <algorithm>
 #include <map>
@@ -12,7 +12,7 @@ bool WasRecorded(graph::RankSource source) {
 
 }  // namespace
 
-PeakSpread SpreadOfLike(const graph::Graph& graph, int32_t stage) {
+PeakSpread SpreadOfApproximated(const graph::Graph& graph, int32_t stage) {
   // Roles that serve other ranks precede those of single recorded ranks.
   std::map<int32_t, int64_t> peak_of_stage;
   for (const graph::Role& role : graph.roles) {

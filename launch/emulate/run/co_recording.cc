@@ -1,4 +1,4 @@
-#include "launch/emulate/run/rehearsal.h"
+#include "launch/emulate/run/co_recording.h"
 
 #include <algorithm>
 #include <memory>
@@ -28,12 +28,12 @@ constexpr double kSettledSeconds = 3;
 constexpr auto kMostRanks = static_cast<size_t>(channel::kMaxSandboxRanks);
 
 // One attempt: all of these ranks, at the same time.
-class Rehearsal {
+class CoRecording {
  public:
-  Rehearsal(const RunContext& context,
-            std::vector<Rank> ranks,
-            std::string_view book,
-            const RecordedLength& length)
+  CoRecording(const RunContext& context,
+              std::vector<Rank> ranks,
+              std::string_view book,
+              const RecordedLength& length)
       : context_(context),
         ranks_(std::move(ranks)),
         length_(length),
@@ -71,11 +71,11 @@ class Rehearsal {
     std::set<Rank> of_failed;
     std::set<Rank> of_any;
     for (const Member& member : members_) {
-      for (const Rank giver : member.recorded.doubtful_givers()) {
-        if (!std::ranges::binary_search(ranks_, giver)) {
-          of_any.insert(giver);
+      for (const Rank producer : member.recorded.speculative_producers()) {
+        if (!std::ranges::binary_search(ranks_, producer)) {
+          of_any.insert(producer);
           if (HasFailed(member)) {
-            of_failed.insert(giver);
+            of_failed.insert(producer);
           }
         }
       }
@@ -92,8 +92,8 @@ class Rehearsal {
       values += member.recorded.Values(fragment.ok() ? fragment->warmup_iterations : none);
     }
     // What one of them took from outside may have reached any of them.
-    if (std::ranges::any_of(members_, HasDoubts)) {
-      channel::MarkUncertain(&values);
+    if (std::ranges::any_of(members_, IsSpeculative)) {
+      channel::MarkSpeculative(&values);
     }
     return values;
   }
@@ -105,7 +105,9 @@ class Rehearsal {
     std::optional<Status> end = {};  // once it has exited
   };
 
-  static bool HasDoubts(const Member& member) { return !member.recorded.doubtful_givers().empty(); }
+  static bool IsSpeculative(const Member& member) {
+    return !member.recorded.speculative_producers().empty();
+  }
 
   static bool EndedBadly(const Member& member) {
     return member.end.has_value() && !member.end->ok();
@@ -246,19 +248,19 @@ class Rehearsal {
 
 }  // namespace
 
-Result<std::string> Rehearse(const RunContext& context,
+Result<std::string> CoRecord(const RunContext& context,
                              const std::vector<Rank>& ranks,
                              std::string_view book,
                              const RecordedLength& length) {
   std::set<Rank> together(ranks.begin(), ranks.end());
   while (true) {
-    Rehearsal rehearsal(context, {together.begin(), together.end()}, book, length);
-    PRISM_RETURN_IF_ERROR(rehearsal.Run());
-    const Status end = rehearsal.End();
+    CoRecording co_recording(context, {together.begin(), together.end()}, book, length);
+    PRISM_RETURN_IF_ERROR(co_recording.Run());
+    const Status end = co_recording.End();
     if (end.ok()) {
-      return rehearsal.Values();
+      return co_recording.Values();
     }
-    const std::set<Rank> lacking = rehearsal.Lacking();
+    const std::set<Rank> lacking = co_recording.Lacking();
     if (lacking.empty() || together.size() + lacking.size() > kMostRanks) {
       return end;
     }
