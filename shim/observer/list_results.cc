@@ -12,16 +12,16 @@
 namespace prism::shim {
 namespace {
 
-constexpr std::string_view kAdd = "aten::_foreach_add_";
+constexpr std::string_view kForeachAdd = "aten::_foreach_add_";
 constexpr std::string_view kForeachCopy = "aten::_foreach_copy_";
-constexpr std::string_view kZero = "aten::_foreach_zero_";
+constexpr std::string_view kForeachZero = "aten::_foreach_zero_";
 
 // The new value of one tensor of the list; undefined if it is not known.
 at::Tensor NewValue(std::string_view op,
                     c10::ArrayRef<const c10::IValue> inputs,
                     const at::Tensor& target,
                     size_t place) {
-  if (op == kZero) {
+  if (op == kForeachZero) {
     return at::zeros(target.sizes(), target.options().device(at::kCPU));
   }
   if (op == kForeachCopy) {
@@ -35,7 +35,7 @@ at::Tensor NewValue(std::string_view op,
 }  // namespace
 
 bool ListResults::IsKnown(std::string_view op) {
-  return op == kAdd || op == kForeachCopy || op == kZero;
+  return op == kForeachAdd || op == kForeachCopy || op == kForeachZero;
 }
 
 std::unique_ptr<ListResults> ListResults::Begin(std::string_view op,
