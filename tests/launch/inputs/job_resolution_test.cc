@@ -69,7 +69,7 @@ TEST(JobResolution, sharded_states_leave_room_for_a_shorter_pipeline) {
     return resolved.ok() ? resolved->job.parallel.pp : 0;
   };
   EXPECT_EQ(stages("1"), 8);
-  EXPECT_EQ(stages("2"), 2);
+  EXPECT_EQ(stages("2"), 4);
   EXPECT_EQ(stages("3"), 1);
 }
 
