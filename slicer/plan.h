@@ -30,7 +30,7 @@ struct SlicePlan {
   // Axes of the grid along which ranks of one role communicate alike but compute or allocate
   // differently; a rank that was not recorded and has a different coordinate there than its
   // representative is only similar to it.
-  std::vector<size_t> marked_axes;
+  std::vector<size_t> approximated_axes;
 
   // Representatives and spot checks, ascending: what has to be recorded.
   [[nodiscard]] std::vector<Rank> RecordedRanks() const;

@@ -1,3 +1,8 @@
+// Collectives of one NCCL group on one communicator run one after the other, so each ends its own
+// time after the one before; sends and receives of a group share the NIC and are costed together. A
+// collective slows compute beside it, but where the two overlap is only known in the evaluation,
+// whose order must not matter. The charge is therefore static: at most the collective's own time
+// and at most the compute issued beside it, paid by the wait that ends the overlap.
 #include "replayer/engine/class_costs.h"
 
 #include <algorithm>

@@ -1,3 +1,11 @@
+// Neither the order in which classes run nor the number of threads changes a result. A class reads
+// only times that are final: its own, and those of a hold all of whose transfers are settled
+// (Hold::open is 0), which then stay until the class itself goes on. Running a class too early
+// therefore finds less to do, never something else, and no queue by time is needed. No wake-up is
+// lost: whoever settles the last transfer of a hold wakes its class, and a class that is woken
+// while it runs is run once more (replayer/engine/work_queue.h). When nothing is left to run, a
+// class that has not finished waits for a gate, for the network, for a killed rank, or for another
+// such class (replayer/engine/engine_stall.cc).
 #include "replayer/engine/engine.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// When an op is issued is not stored but computed: a base plus the host's cost from the start of
+// the program, which is a prefix sum of the plan. Issuing a run of ops takes constant time,
+// whatever its length, and only a wait, a pause or a shift begins a segment with new bases.
+// Segments are in order of position and are never changed afterwards, so a stream that is far
+// behind the host finds the times of its ops as they were.
 #include "replayer/engine/host_cursor.h"
 
 #include <algorithm>

@@ -1,3 +1,7 @@
+// These loops take most of the time of a replay with many lanes, so each is written such that the
+// compiler makes vector instructions of it: no branch on a time, conditions of all lanes or-ed into
+// the sign of one integer, `__restrict` where it could not know that rows are distinct. All
+// arithmetic is on integers, so the versions for different vector widths agree to the bit.
 #include "replayer/engine/lane_rows.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// Every step of a way leads to a switch that is strictly nearer to the destination, so a way ends
+// and contains no circle. Distances are computed once for each last switch, since nothing fails
+// after the first way was asked for. The two directions of a link are neighbours in the table of
+// links, so `link ^ 1` is the other one. The adaptive choice starts its search at the hashed link:
+// of equally full links not always the first is taken.
 #include "replayer/network/routing.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// Members share no lock, only two counters that grow: `arrived` and `left` increase by one per
+// member and round. A member overwrites its chunk only when `left` shows that all have read the
+// previous round, and reads the others' only when `arrived` shows that all have written this one.
+// Both are compared with the round times the number of members, modulo 2^32, so nothing has to be
+// reset between rounds or collectives.
 #include "shim/nccl/exchange_rounds.h"
 
 #include <algorithm>

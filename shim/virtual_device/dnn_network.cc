@@ -1,3 +1,12 @@
+// cuDNN packs the weights of all pseudo layers (a layer in one direction) into one buffer: first
+// the matrices, pseudo layer by pseudo layer, in each those of the input for every gate, then those
+// of the state, then the projection; after all matrices the biases. Frameworks ask for addresses
+// inside it and copy parameters there, so offsets have to be exact.
+//
+// What a step computes from its input does not depend on the step before, so that part is one
+// product over all steps; what it computes from the state is one product per step, with as many
+// columns as sequences are still that long. Gradients of weights are sums over steps, hence one
+// product whose inner dimension is all steps.
 #include "shim/virtual_device/dnn_network.h"
 
 #include "shim/virtual_device/blas_record.h"

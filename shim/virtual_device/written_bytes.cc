@@ -1,3 +1,7 @@
+// Intervals never touch: Add grows the new one over every interval that it overlaps or borders, so
+// a buffer that is written piece by piece stays one entry, and each entry is absorbed at most once.
+// Only the interval before the start of a range can reach into it from the left; every search
+// begins there.
 #include "shim/virtual_device/written_bytes.h"
 
 #include <algorithm>

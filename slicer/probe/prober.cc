@@ -27,7 +27,7 @@ constexpr int32_t kShortAxis = 4;
 // How an axis divides ranks into roles.
 struct AxisRoles {
   bool splits = false;
-  bool is_marked = false;               // ranks that share a role along it are only similar
+  bool is_approximated = false;         // ranks that share a role along it are only similar
   std::vector<int32_t> roots;           // coordinates with separate roles; all others share one
   std::vector<int32_t> representative;  // by coordinate: the first one that does the same
   std::vector<int32_t> classes;         // by coordinate, of an exchange; empty: all are recorded
@@ -193,7 +193,7 @@ Status Probe::TakeClasses(const RankGrid& grid, size_t axis, AxisRoles* roles) {
     roles->classes.clear();
     return OkStatus();
   }
-  roles->is_marked = least == Likeness::kSameCommunication;
+  roles->is_approximated = least == Likeness::kSameCommunication;
   roles->representative = roles->classes;
   return OkStatus();
 }
@@ -261,7 +261,7 @@ Result<bool> Probe::TakeRoots(const RankGrid& grid, size_t axis, AxisRoles* role
     return false;
   }
   roles->splits = true;
-  roles->is_marked = least == Likeness::kSameCommunication;
+  roles->is_approximated = least == Likeness::kSameCommunication;
   roles->roots = roots;
   roles->representative.assign(roles->representative.size(), others.front());
   for (const int32_t root : roots) {
@@ -310,8 +310,8 @@ Result<AxisRoles> Probe::Judge(const RankGrid& grid, size_t axis) {
   if (by_roots) {
     return roles;
   }
-  roles.is_marked = least == Likeness::kSameCommunication && size > kShortAxis;
-  roles.splits = least != Likeness::kSame && !roles.is_marked;
+  roles.is_approximated = least == Likeness::kSameCommunication && size > kShortAxis;
+  roles.splits = least != Likeness::kSame && !roles.is_approximated;
   if (roles.splits) {
     roles.classes = ClassesAlong(grid, axis);
   }
@@ -428,8 +428,8 @@ ProbeStep Probe::MakePlan(const RankGrid& grid) const {
     step.plan.role_of.push_back(found->second);
   }
   for (size_t axis = 0; axis < axes_.size(); ++axis) {
-    if (axes_[axis].is_marked) {
-      step.plan.marked_axes.push_back(axis);
+    if (axes_[axis].is_approximated) {
+      step.plan.approximated_axes.push_back(axis);
     }
   }
   for (const auto& [rank, fragment] : fragments_) {

@@ -6,8 +6,8 @@
 // (derive_grid.h). Then the second and the last rank along each axis. An axis along which all three
 // do the same is neutral. One along which they communicate alike but compute or allocate
 // differently (a sharded optimizer) does not split roles, unless it is short; its ranks that were
-// not recorded are marked. Where they address a few ranks by place (the root of a gather), those
-// have separate roles and all others share one, if a sample of them does the same. Where all
+// not recorded are approximated. Where they address a few ranks by place (the root of a gather),
+// those have separate roles and all others share one, if a sample of them does the same. Where all
 // exchange with all, equal amounts with each rank of a class, some ranks of each class are
 // recorded, and if these do the same the class is a role (exchange_classes.h). Along every other
 // axis each coordinate is recorded, and those that do the same share a role; roles are the products

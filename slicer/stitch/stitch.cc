@@ -102,7 +102,7 @@ class Stitcher {
   // Ranks that were not recorded do what most recorded ranks of their role agree on: what only rank
   // 0 computes or holds (an averaged model, an evaluation) is not theirs.
   Status ReplaceOutvoted() {
-    if (input_.plan.marked_axes.empty()) {
+    if (input_.plan.approximated_axes.empty()) {
       return OkStatus();
     }
     for (uint32_t planned = 0; planned < input_.plan.roles.size(); ++planned) {
@@ -219,10 +219,11 @@ class Stitcher {
   // Whether the rank is known to be only similar to the representative of its role.
   [[nodiscard]] bool IsMarked(Rank rank, uint32_t planned) const {
     const Rank representative = input_.plan.roles[planned].representative;
-    return std::any_of(
-        input_.plan.marked_axes.begin(), input_.plan.marked_axes.end(), [&](size_t axis) {
-          return grid_.Coordinate(rank, axis) != grid_.Coordinate(representative, axis);
-        });
+    return std::any_of(input_.plan.approximated_axes.begin(), input_.plan.approximated_axes.end(),
+                       [&](size_t axis) {
+                         return grid_.Coordinate(rank, axis) !=
+                                grid_.Coordinate(representative, axis);
+                       });
   }
 
   void AddWarning(const graph::Warning& warning) {
@@ -329,7 +330,7 @@ class Stitcher {
       below = std::min(below, difference);
     }
     std::string axes;
-    for (const size_t axis : input_.plan.marked_axes) {
+    for (const size_t axis : input_.plan.approximated_axes) {
       axes += fmt::format("{}{}", axes.empty() ? "" : ", ", grid_.axes()[axis].name);
     }
     graph_.assumptions.push_back(

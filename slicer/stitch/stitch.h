@@ -25,9 +25,9 @@ struct StitchInput {
 
 // Fails when a group is not a product of coordinates, or a representative is missing. A spot check
 // that differs from its role in program or memory becomes a separate role (and a warning
-// "role_split" says where it differs: op, both sides). Along marked axes, if most recorded ranks of
-// a role differ from the representative, all in the same way, it is the representative that is
-// split off. Does not validate: the caller does.
+// "role_split" says where it differs: op, both sides). Along approximated axes, if most recorded
+// ranks of a role differ from the representative, all in the same way, it is the representative
+// that is split off. Does not validate: the caller does.
 Result<graph::Graph> Stitch(StitchInput input);
 
 }  // namespace prism::slicer

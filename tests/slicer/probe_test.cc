@@ -110,7 +110,7 @@ TEST(Probe, finds_the_grid_and_a_role_for_each_stage) {
   EXPECT_EQ(plan.roles[1].name, "stage 1");
   EXPECT_EQ(plan.roles[1].representative, Rank(16));
   EXPECT_EQ(plan.role_of[47], 2U);
-  EXPECT_TRUE(plan.marked_axes.empty());
+  EXPECT_TRUE(plan.approximated_axes.empty());
   // The ends, the second and last along each axis; stage 2 is the last.
   EXPECT_EQ(outcome->fragments.size(), 7U);
 }
@@ -121,7 +121,7 @@ TEST(Probe, a_sharded_optimizer_marks_its_axis_and_splits_no_roles) {
   ASSERT_TRUE(outcome.ok()) << outcome.status().message();
   const SlicePlan& plan = outcome->last.plan;
   EXPECT_EQ(plan.roles.size(), 3U);
-  EXPECT_THAT(plan.marked_axes, ElementsAre(1));
+  EXPECT_THAT(plan.approximated_axes, ElementsAre(1));
   EXPECT_TRUE(std::count(plan.spot_checks.begin(), plan.spot_checks.end(), Rank(21)) == 1)
       << "what the user named is recorded";
 }
@@ -182,7 +182,7 @@ TEST(Probe, ranks_of_a_gather_share_a_role_beside_its_root) {
   EXPECT_EQ(plan.roles[1].name, "dp 3");
   EXPECT_EQ(plan.roles[1].representative, Rank(6));
   EXPECT_EQ(std::ranges::count(plan.role_of, 1U), 6) << "the fourth of each dp group";
-  EXPECT_TRUE(plan.marked_axes.empty());
+  EXPECT_TRUE(plan.approximated_axes.empty());
   // The ends, the second and last along each axis, the root, one in the middle of the others.
   EXPECT_EQ(outcome->fragments.size(), 9U);
 }
@@ -192,7 +192,7 @@ TEST(Probe, ranks_of_a_gather_may_be_only_like_each_other) {
   const Result<Outcome> outcome = ProbeAll(Options(0), std::function<Fragment(Rank)>(record));
   ASSERT_TRUE(outcome.ok()) << outcome.status().message();
   EXPECT_EQ(outcome->last.plan.roles.size(), 2U);
-  EXPECT_THAT(outcome->last.plan.marked_axes, ElementsAre(1));
+  EXPECT_THAT(outcome->last.plan.approximated_axes, ElementsAre(1));
 }
 
 // One group of all 48 ranks, whose members send `bytes` of themselves to each.
@@ -228,7 +228,7 @@ TEST(Probe, some_of_each_class_of_an_unequal_exchange_are_recorded) {
   EXPECT_EQ(plan.roles[0].name, "dp 0");
   EXPECT_EQ(plan.roles[1].name, "dp 4");
   EXPECT_EQ(std::ranges::count(plan.role_of, 0U), 4);
-  EXPECT_TRUE(plan.marked_axes.empty());
+  EXPECT_TRUE(plan.approximated_axes.empty());
   EXPECT_EQ(outcome->fragments.size(), 8U) << "0, 1, 2 and 3, of the others 4, 5, 26 and 47";
 }
 

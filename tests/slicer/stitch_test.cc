@@ -349,7 +349,7 @@ TEST_F(StitchTest, who_does_as_another_stage_founds_a_role_in_its_own) {
 TEST_F(StitchTest, what_the_representative_does_alone_is_its_own) {
   StitchInput input = Input({0, 8, 12, 5, 6});
   input.fragments.push_back(Record(4, 1));
-  input.plan.marked_axes = Axes({"tp", "dp"});
+  input.plan.approximated_axes = Axes({"tp", "dp"});
   const Result<Graph> graph = Stitch(std::move(input));
   ASSERT_TRUE(graph.ok()) << graph.status().message();
   EXPECT_TRUE(graph::Validate(*graph).ok());
@@ -374,7 +374,7 @@ TEST_F(StitchTest, ranks_that_all_differ_leave_the_representative) {
     input.fragments.push_back(Record(5, 1));
     input.fragments.push_back(Record(6, 2));
     input.plan.roles[1].representative = Rank(representative);
-    input.plan.marked_axes = Axes({"tp", "dp"});
+    input.plan.approximated_axes = Axes({"tp", "dp"});
     const Result<Graph> graph = Stitch(std::move(input));
     ASSERT_TRUE(graph.ok()) << graph.status().message();
     EXPECT_EQ(graph->role_of(Rank(7)).representative, Rank(representative));
@@ -387,7 +387,7 @@ TEST_F(StitchTest, who_is_outvoted_among_several_kinds_is_not_reported) {
   StitchInput input = Input({0, 8, 12, 5, 6});
   input.fragments.push_back(Record(4, 1));
   input.fragments.push_back(Record(7, 2));
-  input.plan.marked_axes = Axes({"tp", "dp"});
+  input.plan.approximated_axes = Axes({"tp", "dp"});
   const Result<Graph> graph = Stitch(std::move(input));
   ASSERT_TRUE(graph.ok()) << graph.status().message();
   EXPECT_EQ(graph->role_of(Rank(5)).name, "stage 1");
@@ -400,7 +400,7 @@ TEST_F(StitchTest, only_ranks_that_communicate_alike_outvote) {
     StitchInput input = Input({0, 4, 8, 12, 5, 6});
     graph::CollectiveShape& shape = input.fragments[1].program.collectives[0];
     (other_root ? shape.root = 0 : shape.bytes = 128);
-    input.plan.marked_axes = Axes({"tp", "dp"});
+    input.plan.approximated_axes = Axes({"tp", "dp"});
     const Result<Graph> graph = Stitch(std::move(input));
     ASSERT_TRUE(graph.ok()) << graph.status().message();
     EXPECT_EQ(graph->role_of(Rank(7)).representative, Rank(4)) << other_root;

@@ -1,3 +1,7 @@
+// All ranks must do the same iterations in the emulation, but each was recorded until it repeated
+// itself, and only rank 0 for as long as the emulation lasts. The iterations that are emulated
+// therefore begin after the longest warm-up of all recorded ranks and end before the first in which
+// any of them did something else (AlikeFrom).
 #include "launch/emulate/run/program_layout.h"
 
 #include <algorithm>

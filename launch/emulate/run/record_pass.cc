@@ -142,7 +142,7 @@ Status RecordPass::FinishSlot(Slot& slot) {
   }
   if (end.code() == StatusCode::kRunFailed && !slot.recorded.speculative_producers().empty()) {
     stopped_.push_back({slot.recorded.rank(), end, slot.recorded.speculative_producers(),
-                        slot.recorded.CertainValues()});
+                        slot.recorded.NonspeculativeValues()});
     return OkStatus();
   }
   PRISM_RETURN_IF_ERROR(end);

@@ -1,3 +1,7 @@
+// Records arrive in the order in which the program caused them, so a value that was recorded before
+// the first guess cannot depend on it, and every later one may: that is all that `speculative`
+// says. Values are numbered by iterations from the start, because which iteration is the steady one
+// is known only at the end; a program that begins again (RecordKind::kBeginAgain) is recorded anew.
 #include "launch/emulate/run/recorded_process.h"
 
 #include <cstdio>
@@ -96,7 +100,7 @@ std::string RecordedProcess::Values(int32_t steady_iteration) const {
   return values;
 }
 
-std::string RecordedProcess::CertainValues() const {
+std::string RecordedProcess::NonspeculativeValues() const {
   std::string values = values_.substr(0, nonspeculative_bytes_);
   channel::CountIterationsFrom(recorder_.iterations() + 1, &values);
   return values;

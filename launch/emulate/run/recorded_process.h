@@ -59,7 +59,7 @@ class RecordedProcess {
   [[nodiscard]] std::string Values(int32_t steady_iteration) const;
 
   // What it sent before it had a speculative producer, in no steady iteration.
-  [[nodiscard]] std::string CertainValues() const;
+  [[nodiscard]] std::string NonspeculativeValues() const;
 
   // Shows its stacks on standard error, below a line that says what it does.
   void ReportStacks(std::string_view doing);

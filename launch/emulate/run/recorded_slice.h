@@ -4,14 +4,14 @@
 // here.
 //
 // What a rank sends depends on what it received, so recording is a fixed point over the book. A
-// value is speculative for its consumer while the producer has not been recorded with the values
-// that it would receive itself; a recording is stale once the book holds more for it than it was
-// given. A consumer that fails on speculative values, such as the shape of a message, is recorded
-// again after their producers. Where producers wait for each other's values, or a consumer fails
-// although nothing more can be learned in order, the whole dependency cycle is recorded together
-// (run/co_recording.h), and each of its ranks once more by itself. It ends: each rank is recorded
-// again at most once for each of these reasons, a stopped one only if the book has grown, and it
-// adds to the book only when it gets further than before.
+// value is speculative for its consumer if it is another rank's in place of the producer's, or if
+// the producer had received such a value before it sent this one; a recording that took another
+// rank's value is stale once the book has grown. A consumer that fails on speculative values, such
+// as the shape of a message, is recorded again after their producers. Where producers wait for each
+// other's values, or a consumer fails although nothing more can be learned in order, the whole
+// dependency cycle is recorded together (run/co_recording.h), and each of its ranks once more by
+// itself. It ends: each rank is recorded again at most once for each of these reasons, a stopped
+// one only if the book has grown, and it adds to the book only when it gets further than before.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,8 @@
+// One thread serves messages, records and answers, so nothing here may wait for something that only
+// a later turn would bring: a program waits for its worker, and the worker's answers come from
+// process 0. Each turn takes what has come and returns; Wait naps only when a turn found nothing. A
+// failure ends this worker's programs at once and is a message like any other: process 0 decides
+// what becomes of the run.
 #include "launch/emulate/run/worker.h"
 
 #include <time.h>

@@ -1,3 +1,6 @@
+// Names say nothing about their owner, so what a process has mapped or open is looked up while it
+// lives, in /proc; after it was killed nothing could tell. A name that any other process uses, or
+// that existed before the run, stays.
 #include "launch/emulate/sandbox/named_memory.h"
 
 #include <filesystem>

@@ -1,3 +1,7 @@
+// A request has no length in front, so where it ends is known only when its last field has been
+// read, and its bytes may arrive one at a time. The parser advances over whole texts and numbers
+// only, and remembers the field and how many texts of a list are missing: more bytes continue where
+// it stopped, and no text is taken twice.
 #include "launch/emulate/store/store_request.h"
 
 #include <array>
