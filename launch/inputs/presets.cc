@@ -1,5 +1,6 @@
 #include "launch/inputs/presets.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <vector>

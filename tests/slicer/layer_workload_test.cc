@@ -1,4 +1,5 @@
 // Text workloads of ASTRA-sim and SimAI: what a pass over the layers becomes, and what is refused.
+#include <algorithm>
 #include <string>
 #include <vector>
 
