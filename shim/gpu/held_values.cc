@@ -247,10 +247,6 @@ std::vector<std::vector<NcclOp>> ByStream(std::span<const NcclOp> ops) {
   return streams;
 }
 
-bool IsTransfer(const NcclOp& op) {
-  return op.operation == ExchangeOperation::kSend || op.operation == ExchangeOperation::kRecv;
-}
-
 // One hold per stream for all of its sends and receives.
 ncclResult_t CaptureTransfers(std::span<NcclOp> ops) {
   std::vector<NcclOp> transfers;

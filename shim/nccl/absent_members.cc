@@ -61,10 +61,6 @@ const ValueBook& Book() {
   return *book;
 }
 
-size_t BytesOf(const ExchangeCall& call) {
-  return call.count * ElementBytes(call.element);
-}
-
 // Distinguishes the communicators of this process that are alike by their order.
 uint64_t Numbered(uint64_t alike) {
   Kept& kept = GetKept();
@@ -136,7 +132,7 @@ double NextUniform(uint64_t* state) {
 
 // By Box and Muller.
 void WriteNormals(const ExchangeCall& call, uint64_t seed, void* target, Memory* memory) {
-  const size_t bytes = BytesOf(call);
+  const size_t bytes = call.bytes();
   const auto values = std::make_unique<std::byte[]>(bytes);
   const double scale = 1 / std::sqrt(static_cast<double>(call.count));
   for (size_t i = 0; i < call.count; ++i) {
@@ -146,15 +142,6 @@ void WriteNormals(const ExchangeCall& call, uint64_t seed, void* target, Memory*
                 scale * radius * std::cos(angle));
   }
   memory->Write(target, bytes, values.get());
-}
-
-void WriteZeros(void* target, size_t bytes, Memory* memory) {
-  if (bytes > kSmallTransferBytes) {
-    memory->Invalidate(target, bytes);
-    return;
-  }
-  const auto zeros = std::make_unique<std::byte[]>(bytes);
-  memory->Write(target, bytes, zeros.get());
 }
 
 }  // namespace
@@ -176,7 +163,7 @@ ValueHead AbsentMembers::HeadOf(ExchangeOperation operation, const ExchangeCall&
   head.operation = static_cast<uint8_t>(operation);
   const size_t blocks =
       operation == ExchangeOperation::kScatter ? static_cast<size_t>(call.group.size) : 1;
-  const size_t bytes = BytesOf(call) * blocks;
+  const size_t bytes = call.bytes() * blocks;
   head.payload_bytes = static_cast<uint32_t>(std::min<size_t>(bytes, UINT32_MAX));
   return head;
 }
@@ -185,7 +172,7 @@ void AbsentMembers::Provide(const ValueHead& head,
                             const ExchangeCall& call,
                             void* recv,
                             Memory* memory) {
-  const size_t bytes = BytesOf(call);
+  const size_t bytes = call.bytes();
   const FoundValue found = LookUp(head);
   TellGuess(head, call, found);
   if (!found.value.empty()) {
@@ -212,7 +199,7 @@ void AbsentMembers::CountObjects(ExchangeOperation operation,
                                  const ExchangeCall& call,
                                  const void* send,
                                  Memory* memory) {
-  const size_t bytes = BytesOf(call);
+  const size_t bytes = call.bytes();
   const bool gathers =
       operation == ExchangeOperation::kAllGather || operation == ExchangeOperation::kGather;
   if (gathers && call.element == Element::kUint8 && bytes <= channel::kMaxValueBytes &&
@@ -259,7 +246,7 @@ void AbsentMembers::Send(const ExchangeCall& call, const void* send, Memory* mem
   head.producer = SessionConfig().rank;
   head.source = call.group.rank;
   head.target = call.root;
-  const size_t bytes = BytesOf(call);
+  const size_t bytes = call.bytes();
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     head.sequence = sent_[call.root]++;
@@ -297,7 +284,7 @@ void AbsentMembers::TellGuess(const ValueHead& head,
 
 bool AbsentMembers::Mirror(const ExchangeCall& call, void* recv, Memory* memory) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  const auto last = last_sent_.find({BytesOf(call), call.element});
+  const auto last = last_sent_.find({call.bytes(), call.element});
   if (last == last_sent_.end()) {
     return false;
   }
@@ -307,7 +294,7 @@ bool AbsentMembers::Mirror(const ExchangeCall& call, void* recv, Memory* memory)
 }
 
 void AbsentMembers::Receive(const ExchangeCall& call, void* recv, Memory* memory) {
-  const size_t bytes = BytesOf(call);
+  const size_t bytes = call.bytes();
   ValueHead head = HeadOf(ExchangeOperation::kSend, call);
   head.target = call.group.rank;
   {

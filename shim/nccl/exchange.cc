@@ -19,10 +19,6 @@ std::byte* At(void* base, size_t offset) {
   return base == nullptr ? nullptr : static_cast<std::byte*>(base) + offset;
 }
 
-size_t CallBytes(const ExchangeCall& call) {
-  return call.count * ElementBytes(call.element);
-}
-
 // Runs a round without data, so that even a call that transfers nothing is compared with the
 // others.
 ExchangeStatus Meet(Rounds* rounds) {
@@ -97,19 +93,19 @@ bool IsPresent(const ExchangeGroup& group, int32_t member) {
   return std::binary_search(group.present.begin(), group.present.end(), member);
 }
 
-void Exchange::FillFromAbsent(void* target, size_t bytes) {
+void WriteZeros(void* target, size_t bytes, Memory* memory) {
   if (bytes > kSmallTransferBytes) {
-    memory_->Invalidate(target, bytes);
+    memory->Invalidate(target, bytes);
     return;
   }
   const auto zeros = std::make_unique<std::byte[]>(bytes);
-  memory_->Write(target, bytes, zeros.get());
+  memory->Write(target, bytes, zeros.get());
 }
 
 ExchangeStatus Exchange::MeetWithoutRoot(Rounds* rounds, void* target, size_t bytes) {
   ExchangeStatus status = Meet(rounds);
   if (status.ok() && !memory_->AnyValid(target, bytes)) {
-    FillFromAbsent(target, bytes);
+    WriteZeros(target, bytes, memory_);
   }
   return status;
 }
@@ -149,7 +145,7 @@ ExchangeStatus Exchange::Announce(ExchangeOperation operation,
                                   const ExchangeCall& call,
                                   uint32_t* number) {
   Rounds rounds(arena_, memory_, call);
-  rounds.Describe(operation, CallBytes(call), false);
+  rounds.Describe(operation, call.bytes(), false);
   return rounds.Announce(number);
 }
 
@@ -158,7 +154,7 @@ ExchangeStatus Exchange::WaitForOthers(ExchangeOperation operation,
                                        uint32_t number,
                                        Patience patience) {
   Rounds rounds(arena_, memory_, call);
-  rounds.Describe(operation, CallBytes(call), false);
+  rounds.Describe(operation, call.bytes(), false);
   return rounds.WaitForOthers(number, patience);
 }
 
@@ -168,19 +164,17 @@ ExchangeStatus Exchange::Collective(ExchangeOperation operation,
                                     void* recv) {
   switch (operation) {
     case ExchangeOperation::kAllReduce:
-      return AllReduce(call, send, recv);
     case ExchangeOperation::kReduce:
-      return Reduce(call, send, recv);
+      return Reduce(operation, call, send, recv);
     case ExchangeOperation::kAllGather:
-      return AllGather(call, send, recv);
+    case ExchangeOperation::kGather:
+      return Gather(operation, call, send, recv);
     case ExchangeOperation::kReduceScatter:
       return ReduceScatter(call, send, recv);
     case ExchangeOperation::kBroadcast:
       return Broadcast(call, send, recv);
     case ExchangeOperation::kAllToAll:
       return AllToAll(call, send, recv);
-    case ExchangeOperation::kGather:
-      return Gather(call, send, recv);
     case ExchangeOperation::kScatter:
       return Scatter(call, send, recv);
     case ExchangeOperation::kBarrier:
@@ -197,92 +191,99 @@ ExchangeStatus Exchange::Barrier(const ExchangeCall& call) {
   return Meet(&rounds);
 }
 
-ExchangeStatus Exchange::AllReduce(const ExchangeCall& call, const void* send, void* recv) {
-  const size_t bytes = CallBytes(call);
+ExchangeStatus Exchange::Reduce(ExchangeOperation operation,
+                                const ExchangeCall& call,
+                                const void* send,
+                                void* recv) {
+  const size_t bytes = call.bytes();
+  const bool receives = operation == ExchangeOperation::kAllReduce || call.group.rank == call.root;
   Rounds rounds(arena_, memory_, call);
-  rounds.Describe(ExchangeOperation::kAllReduce, bytes, memory_->AnyValid(send, bytes));
-  return RunRounds(
-      &rounds, send, bytes,
-      [&](size_t offset, size_t chunk) { rounds.ReduceTo(At(recv, offset), chunk); },
-      [&] { memory_->Invalidate(recv, bytes); });
-}
-
-ExchangeStatus Exchange::Reduce(const ExchangeCall& call, const void* send, void* recv) {
-  const size_t bytes = CallBytes(call);
-  const bool is_root = call.group.rank == call.root;
-  Rounds rounds(arena_, memory_, call);
-  rounds.Describe(ExchangeOperation::kReduce, bytes, memory_->AnyValid(send, bytes));
-  if (!IsPresent(call.group, call.root)) {
+  rounds.Describe(operation, bytes, memory_->AnyValid(send, bytes));
+  if (operation == ExchangeOperation::kReduce && !IsPresent(call.group, call.root)) {
     return Meet(&rounds);
   }
   return RunRounds(
       &rounds, send, bytes,
       [&](size_t offset, size_t chunk) {
-        if (is_root) {
+        if (receives) {
           rounds.ReduceTo(At(recv, offset), chunk);
         }
       },
       [&] {
-        if (is_root) {
+        if (receives) {
           memory_->Invalidate(recv, bytes);
         }
       });
 }
 
-ExchangeStatus Exchange::AllGather(const ExchangeCall& call, const void* send, void* recv) {
-  const size_t bytes = CallBytes(call);
+ExchangeStatus Exchange::Gather(ExchangeOperation operation,
+                                const ExchangeCall& call,
+                                const void* send,
+                                void* recv) {
+  const size_t bytes = call.bytes();
+  const bool receives = operation == ExchangeOperation::kAllGather || call.group.rank == call.root;
+  Rounds rounds(arena_, memory_, call);
+  rounds.Describe(operation, bytes, memory_->AnyValid(send, bytes));
+  if (operation == ExchangeOperation::kGather && !IsPresent(call.group, call.root)) {
+    return Meet(&rounds);
+  }
   const auto slot = [&](size_t index) {
     return At(recv, static_cast<size_t>(call.group.present[index]) * bytes);
   };
-  Rounds rounds(arena_, memory_, call);
-  rounds.Describe(ExchangeOperation::kAllGather, bytes, memory_->AnyValid(send, bytes));
   ExchangeStatus status = RunRounds(
       &rounds, send, bytes,
       [&](size_t offset, size_t chunk) {
-        for (size_t i = 0; i < rounds.present_count(); ++i) {
+        for (size_t i = 0; receives && i < rounds.present_count(); ++i) {
           rounds.CopyTo(slot(i) + offset, i, chunk);
         }
       },
       [&] {
-        for (size_t i = 0; i < rounds.present_count(); ++i) {
+        for (size_t i = 0; receives && i < rounds.present_count(); ++i) {
           memory_->Invalidate(slot(i), bytes);
         }
       });
-  if (status.ok()) {
+  if (status.ok() && receives) {
     FillAbsentSlots(call.group, static_cast<std::byte*>(recv), bytes);
   }
   return status;
 }
 
-ExchangeStatus Exchange::ReduceScatter(const ExchangeCall& call, const void* send, void* recv) {
-  const size_t bytes = CallBytes(call);
-  const size_t all = bytes * static_cast<size_t>(call.group.size);
-  Rounds rounds(arena_, memory_, call);
-  rounds.Describe(ExchangeOperation::kReduceScatter, bytes, memory_->AnyValid(send, all));
+// For every member in turn: its block of `source` to `recv` there, by `take(target, chunk_bytes)`.
+template <typename Take>
+ExchangeStatus Exchange::RunBlocks(
+    Rounds* rounds, const ExchangeCall& call, const void* source, void* recv, const Take& take) {
+  const size_t bytes = call.bytes();
   for (const int32_t owner : call.group.present) {
-    const bool mine = owner == call.group.rank;
     bool nothing = false;
-    ExchangeStatus status = RunRounds(
-        &rounds, At(send, static_cast<size_t>(owner) * bytes), bytes,
+    const ExchangeStatus status = RunRounds(
+        rounds, At(source, static_cast<size_t>(owner) * bytes), bytes,
         [&](size_t offset, size_t chunk) {
-          if (mine) {
-            rounds.ReduceTo(At(recv, offset), chunk);
+          if (owner == call.group.rank) {
+            take(At(recv, offset), chunk);
           }
         },
         [&] { nothing = true; });
+    if (!status.ok()) {
+      return status;
+    }
     if (nothing) {
       memory_->Invalidate(recv, bytes);
       return {};
-    }
-    if (!status.ok()) {
-      return status;
     }
   }
   return {};
 }
 
+ExchangeStatus Exchange::ReduceScatter(const ExchangeCall& call, const void* send, void* recv) {
+  const size_t all = call.bytes() * static_cast<size_t>(call.group.size);
+  Rounds rounds(arena_, memory_, call);
+  rounds.Describe(ExchangeOperation::kReduceScatter, call.bytes(), memory_->AnyValid(send, all));
+  return RunBlocks(&rounds, call, send, recv,
+                   [&](void* target, size_t chunk) { rounds.ReduceTo(target, chunk); });
+}
+
 ExchangeStatus Exchange::Broadcast(const ExchangeCall& call, const void* send, void* recv) {
-  const size_t bytes = CallBytes(call);
+  const size_t bytes = call.bytes();
   const bool is_root = call.group.rank == call.root;
   Rounds rounds(arena_, memory_, call);
   rounds.Describe(ExchangeOperation::kBroadcast, bytes, is_root && memory_->AnyValid(send, bytes));
@@ -312,7 +313,7 @@ ExchangeStatus Exchange::Broadcast(const ExchangeCall& call, const void* send, v
 }
 
 ExchangeStatus Exchange::AllToAll(const ExchangeCall& call, const void* send, void* recv) {
-  const size_t bytes = CallBytes(call);
+  const size_t bytes = call.bytes();
   const size_t all = bytes * static_cast<size_t>(call.group.size);
   const auto present = call.group.present;
   Rounds rounds(arena_, memory_, call);
@@ -343,37 +344,8 @@ ExchangeStatus Exchange::AllToAll(const ExchangeCall& call, const void* send, vo
   return {};
 }
 
-ExchangeStatus Exchange::Gather(const ExchangeCall& call, const void* send, void* recv) {
-  const size_t bytes = CallBytes(call);
-  const bool is_root = call.group.rank == call.root;
-  Rounds rounds(arena_, memory_, call);
-  rounds.Describe(ExchangeOperation::kGather, bytes, memory_->AnyValid(send, bytes));
-  if (!IsPresent(call.group, call.root)) {
-    return Meet(&rounds);
-  }
-  const auto slot = [&](size_t index) {
-    return At(recv, static_cast<size_t>(call.group.present[index]) * bytes);
-  };
-  ExchangeStatus status = RunRounds(
-      &rounds, send, bytes,
-      [&](size_t offset, size_t chunk) {
-        for (size_t i = 0; is_root && i < rounds.present_count(); ++i) {
-          rounds.CopyTo(slot(i) + offset, i, chunk);
-        }
-      },
-      [&] {
-        for (size_t i = 0; is_root && i < rounds.present_count(); ++i) {
-          memory_->Invalidate(slot(i), bytes);
-        }
-      });
-  if (status.ok() && is_root) {
-    FillAbsentSlots(call.group, static_cast<std::byte*>(recv), bytes);
-  }
-  return status;
-}
-
 ExchangeStatus Exchange::Scatter(const ExchangeCall& call, const void* send, void* recv) {
-  const size_t bytes = CallBytes(call);
+  const size_t bytes = call.bytes();
   const size_t all = bytes * static_cast<size_t>(call.group.size);
   const bool is_root = call.group.rank == call.root;
   Rounds rounds(arena_, memory_, call);
@@ -382,27 +354,8 @@ ExchangeStatus Exchange::Scatter(const ExchangeCall& call, const void* send, voi
     return MeetWithoutRoot(&rounds, recv, bytes);
   }
   const auto root = static_cast<size_t>(rounds.IndexOf(call.root));
-  for (const int32_t owner : call.group.present) {
-    const bool mine = owner == call.group.rank;
-    bool nothing = false;
-    const std::byte* block = is_root ? At(send, static_cast<size_t>(owner) * bytes) : nullptr;
-    ExchangeStatus status = RunRounds(
-        &rounds, block, bytes,
-        [&](size_t offset, size_t chunk) {
-          if (mine) {
-            rounds.CopyTo(At(recv, offset), root, chunk);
-          }
-        },
-        [&] { nothing = true; });
-    if (!status.ok()) {
-      return status;
-    }
-    if (nothing) {
-      memory_->Invalidate(recv, bytes);
-      return {};
-    }
-  }
-  return {};
+  return RunBlocks(&rounds, call, is_root ? send : nullptr, recv,
+                   [&](void* target, size_t chunk) { rounds.CopyTo(target, root, chunk); });
 }
 
 }  // namespace prism::shim

@@ -93,6 +93,8 @@ struct ExchangeCall {
   Reduction reduction;
   int32_t root = -1;                            // or the peer of send and recv
   const std::atomic<bool>* given_up = nullptr;  // set by another thread: a collective stops waiting
+
+  [[nodiscard]] size_t bytes() const { return count * ElementBytes(element); }
 };
 
 // One send (`send` set) or receive (`recv` set) with call.root as peer. Skipped if it has no bytes.
@@ -151,16 +153,25 @@ class Exchange {
 
  private:
   ExchangeStatus Barrier(const ExchangeCall& call);
-  ExchangeStatus AllReduce(const ExchangeCall& call, const void* send, void* recv);
-  ExchangeStatus Reduce(const ExchangeCall& call, const void* send, void* recv);
-  ExchangeStatus AllGather(const ExchangeCall& call, const void* send, void* recv);
+  // To the root, or to all.
+  ExchangeStatus Reduce(ExchangeOperation operation,
+                        const ExchangeCall& call,
+                        const void* send,
+                        void* recv);
+  ExchangeStatus Gather(ExchangeOperation operation,
+                        const ExchangeCall& call,
+                        const void* send,
+                        void* recv);
   ExchangeStatus ReduceScatter(const ExchangeCall& call, const void* send, void* recv);
   ExchangeStatus Broadcast(const ExchangeCall& call, const void* send, void* recv);
   ExchangeStatus AllToAll(const ExchangeCall& call, const void* send, void* recv);
-  ExchangeStatus Gather(const ExchangeCall& call, const void* send, void* recv);
   ExchangeStatus Scatter(const ExchangeCall& call, const void* send, void* recv);
-  // In exchange.cc: what absent members provide.
-  void FillFromAbsent(void* target, size_t bytes);
+  template <typename Take>
+  ExchangeStatus RunBlocks(internal::Rounds* rounds,
+                           const ExchangeCall& call,
+                           const void* source,
+                           void* recv,
+                           const Take& take);
   // A broadcast or scatter whose root is absent: the target keeps its contents, if it has any.
   ExchangeStatus MeetWithoutRoot(internal::Rounds* rounds, void* target, size_t bytes);
   void FillAbsentSlots(const ExchangeGroup& group, std::byte* slots, size_t bytes);
@@ -179,5 +190,6 @@ inline constexpr size_t kSmallSlotBytes = 64U << 10U;
 // Up to this size the data of an absent root is written as zeros; larger buffers become never
 // written.
 inline constexpr size_t kSmallTransferBytes = 1U << 20U;
+void WriteZeros(void* target, size_t bytes, Memory* memory);
 
 }  // namespace prism::shim

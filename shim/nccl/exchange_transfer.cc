@@ -52,9 +52,7 @@ void CopyOut(const std::byte* ring, uint32_t position, void* out, size_t bytes) 
 class Machine {
  public:
   Machine(const ExchangeTransfer& transfer, Memory* memory)
-      : transfer_(transfer),
-        memory_(memory),
-        bytes_(transfer.call.count * ElementBytes(transfer.call.element)) {}
+      : transfer_(transfer), memory_(memory), bytes_(transfer.call.bytes()) {}
 
   void Attach(Mailbox* mailbox, std::byte* ring) {
     mailbox_ = mailbox;

@@ -27,10 +27,6 @@ struct ThreadGroup {
 
 thread_local ThreadGroup thread_group;
 
-bool IsTransfer(const NcclOp& op) {
-  return op.operation == ExchangeOperation::kSend || op.operation == ExchangeOperation::kRecv;
-}
-
 // What a graph launches is on a stream of the recording device already.
 cudaStream_t RecordedStream(const NcclOp& op) {
   return op.captured != nullptr ? op.stream : StreamOfCall(op.stream).recorded;

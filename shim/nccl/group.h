@@ -36,6 +36,10 @@ struct NcclOp {
   std::shared_ptr<HeldCapture> captured = nullptr;  // on a real device, for what a graph launches
 };
 
+inline bool IsTransfer(const NcclOp& op) {
+  return op.operation == ExchangeOperation::kSend || op.operation == ExchangeOperation::kRecv;
+}
+
 // Only for collectives, not for sends and receives.
 graph::CollectiveKind CollectiveKindOf(ExchangeOperation operation);
 

@@ -37,9 +37,7 @@ DeviceMemory& TheMemory() {
 }
 
 bool IsAmongPresent(const NcclOp& op) {
-  const bool is_transfer =
-      op.operation == ExchangeOperation::kSend || op.operation == ExchangeOperation::kRecv;
-  return is_transfer ? op.communicator->IsPresent(op.root) : op.communicator->present.size() > 1;
+  return IsTransfer(op) ? op.communicator->IsPresent(op.root) : op.communicator->present.size() > 1;
 }
 
 // Blocks of `count` elements that an op reads from its send buffer, and writes to the other.
