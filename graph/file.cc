@@ -2,11 +2,9 @@
 
 #include <array>
 
-#include <fmt/format.h>
-
-#include "graph/base/check.h"
 #include "graph/base/file.h"
 #include "graph/proto/chunk_file.h"
+#include "graph/proto/chunk_tables.h"
 #include "graph/proto/codec.h"
 
 namespace prism::graph {
@@ -34,117 +32,59 @@ const char* ChunkName(uint32_t kind) {
   return kind < kNames.size() ? kNames.at(kind) : kNames[0];
 }
 
-// Writes a table as chunks of one kind. `encode` gives the run that begins at its argument.
-template <typename Encode>
-Status WriteRuns(ChunkWriter* writer, uint32_t kind, size_t size, const Encode& encode) {
-  for (size_t begin = 0; begin < size;) {
-    const Run run = encode(begin);
-    PRISM_CHECK_LT(begin, run.end);
-    PRISM_RETURN_IF_ERROR(writer->Write(kind, run.payload));
-    begin = run.end;
-  }
-  return OkStatus();
-}
-
-Status WriteRole(const Role& role, ChunkWriter* writer) {
-  PRISM_RETURN_IF_ERROR(writer->Write(kRole, EncodeRole(role)));
-  return WriteRuns(writer, kOps, role.program.size(),
-                   [&](size_t begin) { return EncodeOps(role.program, begin); });
-}
-
 Status WriteChunks(const Graph& graph, ChunkWriter* writer) {
   PRISM_RETURN_IF_ERROR(writer->Write(kHead, EncodeHead(graph)));
-  PRISM_RETURN_IF_ERROR(WriteRuns(writer, kStrings, graph.strings.size(), [&](size_t begin) {
-    return EncodeStrings(graph.strings, begin);
-  }));
-  PRISM_RETURN_IF_ERROR(WriteRuns(writer, kSignatures, graph.signatures.size(), [&](size_t begin) {
-    return EncodeSignatures(graph.signatures, begin);
-  }));
+  PRISM_RETURN_IF_ERROR(WriteTable(writer, kStrings, graph.strings, EncodeStrings));
+  PRISM_RETURN_IF_ERROR(WriteTable(writer, kSignatures, graph.signatures, EncodeSignatures));
   for (const Role& role : graph.roles) {
-    PRISM_RETURN_IF_ERROR(WriteRole(role, writer));
+    PRISM_RETURN_IF_ERROR(writer->Write(kRole, EncodeRole(role)));
+    PRISM_RETURN_IF_ERROR(WriteTable(writer, kOps, role.program, EncodeOps));
   }
   PRISM_RETURN_IF_ERROR(
-      WriteRuns(writer, kCommunicators, graph.communicators.size(),
-                [&](size_t begin) { return EncodeCommunicators(graph.communicators, begin); }));
-  PRISM_RETURN_IF_ERROR(WriteRuns(writer, kRanks, graph.ranks.size(),
-                                  [&](size_t begin) { return EncodeRanks(graph.ranks, begin); }));
+      WriteTable(writer, kCommunicators, graph.communicators, EncodeCommunicators));
+  PRISM_RETURN_IF_ERROR(WriteTable(writer, kRanks, graph.ranks, EncodeRanks));
   PRISM_RETURN_IF_ERROR(writer->Write(kNotes, EncodeNotes(graph)));
   return writer->Finish();
-}
-
-// Reads chunks of one kind until the table has its announced size. `decode` appends one chunk,
-// `size` returns the table's present size.
-template <typename Decode, typename Size>
-Status ReadRuns(ChunkReader* reader,
-                uint32_t kind,
-                uint32_t announced,
-                const Decode& decode,
-                const Size& size) {
-  while (size() < announced) {
-    PRISM_ASSIGN_OR_RETURN(const std::string payload, reader->Next(kind));
-    const Status status = decode(payload);
-    if (!status.ok()) {
-      return reader->Damaged(status.message());
-    }
-    if (size() > announced) {
-      return reader->Damaged(fmt::format("more entries than the {} announced", announced));
-    }
-  }
-  return OkStatus();
 }
 
 Status ReadRole(ChunkReader* reader, const TableSizes& sizes, Role* role) {
   uint32_t op_count = 0;
   PRISM_ASSIGN_OR_RETURN(const std::string payload, reader->Next(kRole));
-  const Status status = DecodeRole(payload, sizes, role, &op_count);
-  if (!status.ok()) {
-    return reader->Damaged(status.message());
-  }
-  PRISM_RETURN_IF_ERROR(ReadRuns(
-      reader, kOps, op_count,
-      [&](std::string_view ops) { return DecodeOps(ops, sizes, &role->program); },
-      [&] { return role->program.size(); }));
+  PRISM_RETURN_IF_ERROR(reader->Check(DecodeRole(payload, sizes, role, &op_count)));
+  PRISM_RETURN_IF_ERROR(ReadTable(reader, kOps, op_count, role->program, [&](std::string_view ops) {
+    return DecodeOps(ops, sizes, &role->program);
+  }));
   role->program.ShrinkToFit();
   return OkStatus();
 }
 
 Status ReadTables(ChunkReader* reader, const TableSizes& sizes, Graph* graph) {
-  PRISM_RETURN_IF_ERROR(ReadRuns(
-      reader, kStrings, sizes.strings,
-      [&](std::string_view run) { return DecodeStrings(run, &graph->strings); },
-      [&] { return graph->strings.size(); }));
-  PRISM_RETURN_IF_ERROR(ReadRuns(
-      reader, kSignatures, sizes.signatures,
-      [&](std::string_view run) { return DecodeSignatures(run, sizes, &graph->signatures); },
-      [&] { return graph->signatures.size(); }));
+  PRISM_RETURN_IF_ERROR(
+      ReadTable(reader, kStrings, sizes.strings, graph->strings,
+                [&](std::string_view run) { return DecodeStrings(run, &graph->strings); }));
+  PRISM_RETURN_IF_ERROR(ReadTable(
+      reader, kSignatures, sizes.signatures, graph->signatures,
+      [&](std::string_view run) { return DecodeSignatures(run, sizes, &graph->signatures); }));
   for (uint32_t role = 0; role < sizes.roles; ++role) {
     PRISM_RETURN_IF_ERROR(ReadRole(reader, sizes, &graph->roles.emplace_back()));
   }
-  PRISM_RETURN_IF_ERROR(ReadRuns(
-      reader, kCommunicators, sizes.communicators,
-      [&](std::string_view run) { return DecodeCommunicators(run, sizes, &graph->communicators); },
-      [&] { return graph->communicators.size(); }));
+  PRISM_RETURN_IF_ERROR(ReadTable(reader, kCommunicators, sizes.communicators, graph->communicators,
+                                  [&](std::string_view run) {
+                                    return DecodeCommunicators(run, sizes, &graph->communicators);
+                                  }));
   graph->ranks.comm_begin = {0};
   graph->ranks.peer_begin = {0};
-  return ReadRuns(
-      reader, kRanks, sizes.ranks,
-      [&](std::string_view run) { return DecodeRanks(run, sizes, graph); },
-      [&] { return graph->ranks.size(); });
+  return ReadTable(reader, kRanks, sizes.ranks, graph->ranks,
+                   [&](std::string_view run) { return DecodeRanks(run, sizes, graph); });
 }
 
 Status ReadChunks(ChunkReader* reader, Graph* graph) {
   TableSizes sizes;
   PRISM_ASSIGN_OR_RETURN(const std::string head, reader->Next(kHead));
-  Status status = DecodeHead(head, &sizes, graph);
-  if (!status.ok()) {
-    return reader->Damaged(status.message());
-  }
+  PRISM_RETURN_IF_ERROR(reader->Check(DecodeHead(head, &sizes, graph)));
   PRISM_RETURN_IF_ERROR(ReadTables(reader, sizes, graph));
   PRISM_ASSIGN_OR_RETURN(const std::string notes, reader->Next(kNotes));
-  status = DecodeNotes(notes, sizes, graph);
-  if (!status.ok()) {
-    return reader->Damaged(status.message());
-  }
+  PRISM_RETURN_IF_ERROR(reader->Check(DecodeNotes(notes, sizes, graph)));
   return reader->Finish();
 }
 
@@ -163,14 +103,7 @@ Result<Graph> ReadGraph(const std::string& path) {
 }
 
 std::string EncodeGraph(const Graph& graph) {
-  std::string encoded;
-  ChunkWriter writer(kFormat, [&encoded](std::string_view bytes) {
-    encoded.append(bytes);
-    return OkStatus();
-  });
-  const Status status = WriteChunks(graph, &writer);
-  PRISM_CHECK_MSG(status.ok(), status.message());
-  return encoded;
+  return EncodeChunks(kFormat, [&](ChunkWriter* writer) { return WriteChunks(graph, writer); });
 }
 
 Result<Graph> DecodeGraph(std::string_view bytes, const std::string& name_for_messages) {

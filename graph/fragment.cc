@@ -3,11 +3,9 @@
 #include <array>
 #include <string_view>
 
-#include <fmt/format.h>
-
-#include "graph/base/check.h"
 #include "graph/base/hash.h"
 #include "graph/proto/chunk_file.h"
+#include "graph/proto/chunk_tables.h"
 #include "graph/proto/codec.h"
 
 namespace prism::graph {
@@ -109,29 +107,30 @@ struct ContentHashes {
   }
 };
 
+Status WriteChunks(const Fragment& fragment, ChunkWriter* writer) {
+  PRISM_RETURN_IF_ERROR(writer->Write(kFragmentHead, EncodeFragmentHead(fragment)));
+  PRISM_RETURN_IF_ERROR(WriteTable(writer, kFragmentStrings, fragment.strings, EncodeStrings));
+  PRISM_RETURN_IF_ERROR(
+      WriteTable(writer, kFragmentSignatures, fragment.signatures, EncodeSignatures));
+  PRISM_RETURN_IF_ERROR(WriteTable(writer, kFragmentOps, fragment.program, EncodeOps));
+  return writer->Finish();
+}
+
 Status ReadChunks(ChunkReader* reader, Fragment* fragment) {
   TableSizes sizes;
   uint32_t op_count = 0;
-  PRISM_ASSIGN_OR_RETURN(std::string payload, reader->Next(kFragmentHead));
-  Status status = DecodeFragmentHead(payload, &sizes, fragment, &op_count);
-  while (status.ok() && fragment->strings.size() < sizes.strings) {
-    PRISM_ASSIGN_OR_RETURN(payload, reader->Next(kFragmentStrings));
-    status = DecodeStrings(payload, &fragment->strings);
-  }
-  while (status.ok() && fragment->signatures.size() < sizes.signatures) {
-    PRISM_ASSIGN_OR_RETURN(payload, reader->Next(kFragmentSignatures));
-    status = DecodeSignatures(payload, sizes, &fragment->signatures);
-  }
-  while (status.ok() && fragment->program.size() < op_count) {
-    PRISM_ASSIGN_OR_RETURN(payload, reader->Next(kFragmentOps));
-    status = DecodeOps(payload, sizes, &fragment->program);
-  }
-  if (status.ok() &&
-      (fragment->strings.size() != sizes.strings ||
-       fragment->signatures.size() != sizes.signatures || fragment->program.size() != op_count)) {
-    status = BadFile("more entries than announced");
-  }
-  return status.ok() ? reader->Finish() : reader->Damaged(status.message());
+  PRISM_ASSIGN_OR_RETURN(const std::string head, reader->Next(kFragmentHead));
+  PRISM_RETURN_IF_ERROR(reader->Check(DecodeFragmentHead(head, &sizes, fragment, &op_count)));
+  PRISM_RETURN_IF_ERROR(
+      ReadTable(reader, kFragmentStrings, sizes.strings, fragment->strings,
+                [&](std::string_view run) { return DecodeStrings(run, &fragment->strings); }));
+  PRISM_RETURN_IF_ERROR(ReadTable(
+      reader, kFragmentSignatures, sizes.signatures, fragment->signatures,
+      [&](std::string_view run) { return DecodeSignatures(run, sizes, &fragment->signatures); }));
+  PRISM_RETURN_IF_ERROR(
+      ReadTable(reader, kFragmentOps, op_count, fragment->program,
+                [&](std::string_view run) { return DecodeOps(run, sizes, &fragment->program); }));
+  return reader->Finish();
 }
 
 }  // namespace
@@ -167,34 +166,8 @@ uint64_t StructuralHash(const Fragment& fragment) {
 }
 
 std::string SerializeFragment(const Fragment& fragment) {
-  std::string encoded;
-  ChunkWriter writer(kFragmentFormat, [&encoded](std::string_view bytes) {
-    encoded.append(bytes);
-    return OkStatus();
-  });
-  const auto write = [&writer](uint32_t kind, std::string_view payload) {
-    const Status status = writer.Write(kind, payload);
-    PRISM_CHECK_MSG(status.ok(), status.message());
-  };
-  write(kFragmentHead, EncodeFragmentHead(fragment));
-  for (size_t begin = 0; begin < fragment.strings.size();) {
-    const Run run = EncodeStrings(fragment.strings, begin);
-    write(kFragmentStrings, run.payload);
-    begin = run.end;
-  }
-  for (size_t begin = 0; begin < fragment.signatures.size();) {
-    const Run run = EncodeSignatures(fragment.signatures, begin);
-    write(kFragmentSignatures, run.payload);
-    begin = run.end;
-  }
-  for (size_t begin = 0; begin < fragment.program.size();) {
-    const Run run = EncodeOps(fragment.program, begin);
-    write(kFragmentOps, run.payload);
-    begin = run.end;
-  }
-  const Status status = writer.Finish();
-  PRISM_CHECK_MSG(status.ok(), status.message());
-  return encoded;
+  return EncodeChunks(kFragmentFormat,
+                      [&](ChunkWriter* writer) { return WriteChunks(fragment, writer); });
 }
 
 Result<Fragment> ParseFragment(std::string_view bytes) {

@@ -1,3 +1,8 @@
+// A reader trusts nothing before it is checked: the end mark gives the index's place, which bounds
+// every chunk, a chunk's own size is compared with what is left before its payload is touched, and
+// a payload is decompressed only after its hash fits. The index is not parsed at all: the reader
+// makes the one that the chunks it read must have, and compares bytes. So header, chunks, index and
+// end mark leave no byte that could change unnoticed.
 #include "graph/proto/chunk_file.h"
 
 #include <fmt/format.h>
@@ -55,10 +60,16 @@ std::string Frame(uint32_t kind, std::string_view stored, uint64_t hash) {
   return frame;
 }
 
-void PutEntry(std::string* out, uint64_t offset, uint32_t kind, uint64_t hash) {
-  PutInteger(out, offset, 8);
-  PutInteger(out, kind, 4);
-  PutInteger(out, hash, 8);
+// The index chunk of these.
+std::string Index(const std::vector<ChunkEntry>& entries) {
+  std::string index;
+  index.reserve(entries.size() * kEntryBytes);
+  for (const ChunkEntry& entry : entries) {
+    PutInteger(&index, entry.offset, 8);
+    PutInteger(&index, entry.kind, 4);
+    PutInteger(&index, entry.hash, 8);
+  }
+  return Frame(kIndexKind, index, FrameHash(kIndexKind, index));
 }
 
 }  // namespace
@@ -90,13 +101,8 @@ Status ChunkWriter::Write(uint32_t kind, std::string_view payload) {
 
 Status ChunkWriter::Finish() {
   PRISM_RETURN_IF_ERROR(EmitHeader());
-  std::string index;
-  index.reserve(entries_.size() * kEntryBytes);
-  for (const Entry& entry : entries_) {
-    PutEntry(&index, entry.offset, entry.kind, entry.hash);
-  }
   const uint64_t index_at = offset_;
-  PRISM_RETURN_IF_ERROR(Emit(Frame(kIndexKind, index, FrameHash(kIndexKind, index))));
+  PRISM_RETURN_IF_ERROR(Emit(Index(entries_)));
   std::string end;
   PutInteger(&end, index_at, 8);
   end.append(format_.magic);
@@ -173,13 +179,8 @@ Status ChunkReader::Finish() {
   if (next_ != index_at_) {
     return DamagedAt(next_, kIndexKind, "other chunks follow where the index should be");
   }
-  std::string index;
-  for (const Entry& entry : read_) {
-    PutEntry(&index, entry.offset, entry.kind, entry.hash);
-  }
-  const std::string expected = Frame(kIndexKind, index, FrameHash(kIndexKind, index));
   const uint64_t end_at = bytes_.size() - kEndBytes;
-  if (bytes_.substr(index_at_, end_at - index_at_) != expected) {
+  if (bytes_.substr(index_at_, end_at - index_at_) != Index(read_)) {
     return DamagedAt(index_at_, kIndexKind, "does not match the chunks");
   }
   return OkStatus();

@@ -36,6 +36,13 @@ struct FileFormat {
   std::string_view name;  // for messages: "graph file"
 };
 
+// Of the index.
+struct ChunkEntry {
+  uint64_t offset;
+  uint32_t kind;
+  uint64_t hash;
+};
+
 class ChunkWriter {
  public:
   // Receives the file's bytes in order.
@@ -50,19 +57,13 @@ class ChunkWriter {
   Status Finish();
 
  private:
-  struct Entry {
-    uint64_t offset;
-    uint32_t kind;
-    uint64_t hash;
-  };
-
   Status Emit(std::string_view bytes);
   Status EmitHeader();
 
   FileFormat format_;
   Sink sink_;
   uint64_t offset_ = 0;
-  std::vector<Entry> entries_;
+  std::vector<ChunkEntry> entries_;
 };
 
 // Reads chunks front to back. Every failure is kBadFile and names file, offset and kind.
@@ -85,14 +86,11 @@ class ChunkReader {
 
   // kBadFile at the chunk that Next() returned last.
   [[nodiscard]] Status Damaged(std::string_view what) const;
+  [[nodiscard]] Status Check(const Status& status) const {
+    return status.ok() ? status : Damaged(status.message());
+  }
 
  private:
-  struct Entry {
-    uint64_t offset;
-    uint32_t kind;
-    uint64_t hash;
-  };
-
   ChunkReader(std::string_view bytes, std::string file_name, KindName kind_name)
       : bytes_(bytes), file_name_(std::move(file_name)), kind_name_(kind_name) {}
 
@@ -104,7 +102,7 @@ class ChunkReader {
   KindName kind_name_;
   uint64_t next_ = 0;      // offset of the next chunk
   uint64_t index_at_ = 0;  // offset of the index chunk
-  std::vector<Entry> read_;
+  std::vector<ChunkEntry> read_;
 };
 
 }  // namespace prism::graph
