@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "graph/base/data_type.h"
+#include "graph/program/op.h"
 #include "shim/session.h"
 #include "shim/virtual_device/issue.h"
 
