@@ -1,3 +1,6 @@
+// The slots of each rank are sorted by the peer in them, once; then a rank's slot at its peer is
+// one binary search. Stable sorting and lower_bound together give the first of several slots that
+// hold the same peer.
 #include "graph/rank_slots.h"
 
 #include <algorithm>

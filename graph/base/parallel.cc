@@ -1,3 +1,6 @@
+// Threads take blocks of indices from one counter, so a slow index holds up only its own block. The
+// counter needs no ordering: helpers see what the caller wrote because they are started after it,
+// and the caller sees what they wrote because it joins them (std::jthread) before it returns.
 #include "graph/base/parallel.h"
 
 #include <sched.h>

@@ -1,3 +1,7 @@
+// The order in which pieces are needed is known in advance, so fetching is a window over that list:
+// before a use, everything up to `prefetch` uses ahead is copied in. The window stops at a piece
+// that is still on the device because its copy out comes later in the program; it goes on from
+// there at a later use, once the piece has left. That a piece is there when it is used is checked.
 #include "graph/job/offload.h"
 
 #include <algorithm>

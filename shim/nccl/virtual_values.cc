@@ -1,3 +1,9 @@
+// What device_values.h declares, for the virtual device. Nothing runs there, so a call's values
+// move at once, unless other sandbox ranks have not called yet. Then the call returns, as it would
+// on a GPU, and the move is deferred with two things that keep the result the same: the memory that
+// it reads or writes, at which every other access waits for it, and the orders in which it stands,
+// since collectives of one communicator, and messages of one direction between two ranks, begin in
+// turn.
 #include <algorithm>
 #include <cstddef>
 #include <memory>

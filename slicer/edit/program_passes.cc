@@ -1,3 +1,7 @@
+// Forward ranges nest: a wrapper's "X.forward" holds those of its parts. So inside a pass another
+// forward range is ignored, and those of the pass's own name are counted until it closes itself.
+// Ranges need not close in the order in which they were opened: a layer's end closes the last open
+// layer, whatever lies between.
 #include "slicer/edit/program_passes.h"
 
 #include <algorithm>

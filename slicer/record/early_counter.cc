@@ -1,3 +1,8 @@
+// Two ranks must agree on what they call before the program is steady, but not on its order, so
+// calls are counted per iteration, kind and group, in keys that both sides form alike: a transfer
+// counts as (sender, receiver) on either side. A group of transfers with many peers, or with the
+// rank itself, is an exchange among all; the ranks of a pipeline or a ring have two neighbours at
+// most.
 #include "slicer/record/early_counter.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// Everything here is decided when a record arrives, without looking ahead: whether a step begins an
+// iteration depends only on whether anything was trained since the last one. A step in a backward
+// pass is only remembered, since more of the pass may follow; the iteration begins at the first
+// kernel after it that is on the forward thread and outside of the pass. What begins iterations is
+// replaced in one direction only (backward, optimizer, range), so the rule cannot swing.
 #include "slicer/record/iteration_rule.h"
 
 #include <utility>

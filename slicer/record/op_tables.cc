@@ -1,3 +1,7 @@
+// Ids count by first use within an iteration, so equal calls of two iterations, or of two
+// processes, may have different ids: one more kernel at the front renumbers all. Ops are therefore
+// compared by what their ids refer to. Streams and dependencies have no such names and are compared
+// as they are.
 #include "slicer/record/op_tables.h"
 
 #include <algorithm>

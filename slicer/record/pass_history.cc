@@ -1,3 +1,7 @@
+// A question such as "when did the forward pass end that was running then?" is asked long after the
+// moment, when a block is freed, so ends are kept as ascending lists and searched. A program that
+// names its forward passes ends them itself; one that does not has them end where autograd begins,
+// and as soon as one is named the guesses stop.
 #include "slicer/record/pass_history.h"
 
 #include <algorithm>

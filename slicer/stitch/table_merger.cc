@@ -1,3 +1,7 @@
+// Processes number strings and signatures in the order in which they meet them, so equal kernels of
+// two fragments have different ids. They are joined by a key that spells a signature out with its
+// names, not by the ids: then a kernel of many roles is one entry, and has one duration. Fragments
+// come from other processes, so every id is checked against the fragment's own tables first.
 #include "slicer/stitch/table_merger.h"
 
 #include <fmt/format.h>

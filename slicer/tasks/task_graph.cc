@@ -1,3 +1,7 @@
+// Sorting millions of edges would cost more than all else here. A file that lists edges by the task
+// that waits, and tasks after what they wait for, is recognised in one pass and taken as it is.
+// Otherwise edges are sorted by counting, and tasks by Kahn's algorithm with the earliest of the
+// ready tasks first, which keeps the given order wherever nothing forces another.
 #include "slicer/tasks/task_graph.h"
 
 #include <algorithm>

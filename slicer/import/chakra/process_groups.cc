@@ -1,3 +1,7 @@
+// The two sources of groups are written by different programs: ASTRA-sim's file is an object of
+// lists, PyTorch's node a JSON list that was printed as the only element of a Python list, so it is
+// quoted once more. Along dimensions a group is all ranks whose other coordinates are the same:
+// coordinates are digits of the rank, the first dimension the lowest.
 #include "slicer/import/chakra/process_groups.h"
 
 #include <algorithm>

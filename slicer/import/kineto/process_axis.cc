@@ -1,3 +1,8 @@
+// A group of regularly spaced ranks is one of many that an axis (stride, size) cuts the job into:
+// the groups of all other ranks follow by arithmetic, also in a larger job. Whether the spacing is
+// regular is decided by making the group that the axis would give the first rank and comparing. An
+// axis that reaches the end of the job (stride × size = world) is the one that grows with the job,
+// so its size is left open.
 #include "slicer/import/kineto/process_axis.h"
 
 namespace prism::slicer {
