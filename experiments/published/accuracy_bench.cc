@@ -19,7 +19,6 @@
 #include "experiments/published/benches.h"
 #include "experiments/published/effects.h"
 #include "experiments/published/predictor.h"
-#include "experiments/published/published_errors.h"
 #include "experiments/published/row_plan.h"
 #include "experiments/published/source_summary.h"
 
@@ -120,11 +119,9 @@ std::string SummaryText(const SourceSummary& summary) {
         fmt::format("  interval: {:.1f} % of measured values inside, mean half width {:.1f} %\n",
                     summary.intervals.inside_pct, summary.intervals.mean_half_width_pct);
   }
-  for (const PublishedError& error : PublishedErrors()) {
-    if (error.source == summary.source) {
-      text += fmt::format("  published: {} {} {} ({})\n", error.system, error.statistic,
-                          error.error_pct, error.scope);
-    }
+  for (const PublishedError& error : summary.published) {
+    text += fmt::format("  published: {} {} {} ({})\n", error.system, error.statistic,
+                        error.error_pct, error.scope);
   }
   std::string fitted;
   for (const auto& [profile, count] : summary.fitted_parameters) {
@@ -173,11 +170,9 @@ BenchCase SummaryCase(const SourceSummary& summary) {
     metrics.push_back({"baseline_efficiency", summary.baseline_efficiency, "1"});
     AddErrors("baseline_", summary.baseline_errors, summary.baseline_ranking, &metrics);
   }
-  for (const PublishedError& error : PublishedErrors()) {
-    if (error.source == summary.source) {
-      metrics.push_back(
-          {fmt::format("published: {} {}", error.system, error.statistic), error.error_pct, "%"});
-    }
+  for (const PublishedError& error : summary.published) {
+    metrics.push_back(
+        {fmt::format("published: {} {}", error.system, error.statistic), error.error_pct, "%"});
   }
   metrics.push_back({"fitted_parameters", static_cast<double>(summary.FittedParameterCount().time),
                      "parameters"});

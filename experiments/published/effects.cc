@@ -17,37 +17,10 @@ namespace {
 
 void WithoutDataParallelism(RowPlan* plan) {
   graph::ParallelSizes& sizes = plan->job.parallel;
-  if (sizes.ep > 1) {
-    return;  // groups of experts lie inside those of data parallelism
+  if (sizes.ep == 1) {  // groups of experts lie inside those of data parallelism
+    plan->job.global_batch_size /= sizes.dp;
+    sizes.dp = 1;
   }
-  plan->job.global_batch_size /= sizes.dp;
-  sizes.dp = 1;
-}
-
-void WithoutDataParallelOverlap(RowPlan* plan) {
-  plan->style.overlap_grad_reduce = false;
-  plan->style.overlap_param_gather = false;
-}
-
-void WithoutTensorParallelOverlap(RowPlan* plan) {
-  plan->style.tp_comm_overlap = false;
-  plan->style.async_tp_all_reduce = false;
-}
-
-void WithoutSequenceParallelism(RowPlan* plan) {
-  plan->job.sequence_parallel = false;
-}
-
-void WithoutRecompute(RowPlan* plan) {
-  plan->job.recompute = graph::Recompute::kNone;
-}
-
-void WithoutDropout(RowPlan* plan) {
-  plan->style.dropout = false;
-}
-
-void WithoutScatteredMessages(RowPlan* plan) {
-  plan->style.scatter_gather_p2p = false;
 }
 
 void WithoutFp32Sums(RowPlan* plan) {
@@ -59,13 +32,17 @@ void WithoutFp32Sums(RowPlan* plan) {
 
 // What an effect does to the program of a job; effects that only concern parameters are absent.
 const std::map<std::string, void (*)(RowPlan*), std::less<>> kChanges = {
-    {"scattered-messages", WithoutScatteredMessages},
+    {"scattered-messages", [](RowPlan* plan) { plan->style.scatter_gather_p2p = false; }},
     {"data-parallelism", WithoutDataParallelism},
-    {"data-parallel-overlap", WithoutDataParallelOverlap},
-    {"tensor-parallel-overlap", WithoutTensorParallelOverlap},
-    {"sequence-parallelism", WithoutSequenceParallelism},
-    {"recompute", WithoutRecompute},
-    {"dropout", WithoutDropout},
+    {"data-parallel-overlap",
+     [](RowPlan* plan) {
+       plan->style.overlap_grad_reduce = plan->style.overlap_param_gather = false;
+     }},
+    {"tensor-parallel-overlap",
+     [](RowPlan* plan) { plan->style.tp_comm_overlap = plan->style.async_tp_all_reduce = false; }},
+    {"sequence-parallelism", [](RowPlan* plan) { plan->job.sequence_parallel = false; }},
+    {"recompute", [](RowPlan* plan) { plan->job.recompute = graph::Recompute::kNone; }},
+    {"dropout", [](RowPlan* plan) { plan->style.dropout = false; }},
     {"fp32-gradient-sums", WithoutFp32Sums}};
 
 std::vector<Effect> ReadEffects() {

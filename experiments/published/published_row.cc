@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 #include <sstream>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -185,7 +186,11 @@ bool PublishedRow::Fits(const Word& word) const {
   if (column == "recipe") {
     return Matches(word.text, recipe_);
   }
-  return Matches(word.text, column == "source" ? LowerCase(Source()) : Lower(column));
+  const size_t plus = std::min(column.find('+'), column.size());
+  const std::string second = plus < column.size() ? "+" + Lower(column.substr(plus + 1)) : "";
+  return Matches(
+      word.text,
+      (column == "source" ? LowerCase(Source()) : Lower(column.substr(0, plus))) + second);
 }
 
 std::string_view PublishedRow::Meaning(std::string_view field) const {
@@ -238,6 +243,18 @@ std::vector<std::string> PublishedRow::UnknownColumns() const {
     }
   }
   return unknown;
+}
+
+PublishedRow PublishedRow::With(Assumptions* notes) const {
+  PublishedRow row = *this;
+  row.notes_ = notes;
+  return row;
+}
+
+void PublishedRow::Assume(std::string text, double spread) const {
+  if (notes_ != nullptr) {
+    notes_->Add(std::move(text), spread);
+  }
 }
 
 PublishedRow PublishedRow::WithRecipe(const std::string& recipe) const {

@@ -13,6 +13,7 @@
 #include "graph/base/enum_names.h"
 #include "graph/base/status.h"
 #include "launch/inputs/csv_table.h"
+#include "launch/plan/assumptions.h"
 
 #include "experiments/published/words.h"
 
@@ -63,6 +64,19 @@ class PublishedRow {
   // The same row, with a text for the lines of words.csv about recipes.
   [[nodiscard]] PublishedRow WithRecipe(const std::string& recipe) const;
 
+  // The same row for a reader who assumes something where it says nothing, and notes it; other rows
+  // keep no notes. The rest as of launch/plan/assumptions.h.
+  [[nodiscard]] PublishedRow With(Assumptions* notes) const;
+  [[nodiscard]] Assumptions* notes() const { return notes_; }
+  void Assume(std::string text, double spread = 0) const;
+  template <typename T>
+  T Or(const std::optional<T>& stated, T otherwise, const char* what, double spread = 0) const {
+    if (!stated.has_value()) {
+      Assume(what, spread);
+    }
+    return stated.value_or(otherwise);
+  }
+
   // Why the row cannot be read: a field that should be a number and is not, is negative, is beyond
   // any limit, or is a fraction where something is counted; "" if it can.
   [[nodiscard]] std::string Fault() const;
@@ -95,6 +109,7 @@ class PublishedRow {
   const CsvTable* table_;
   size_t row_;
   std::string recipe_;
+  Assumptions* notes_ = nullptr;
 };
 
 // What columns.csv says about a column; "" if nothing.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <set>
 #include <string>
 
 #include <fmt/format.h>
@@ -37,15 +38,17 @@ AttentionKind AttentionOf(const PublishedRow& row) {
 }
 
 // Arguments that change time or memory and are not modelled.
-void NoteArguments(const PublishedRow& row, Assumptions* assumptions) {
+void NoteArguments(const PublishedRow& row) {
+  std::set<std::string> seen;
   for (const std::string& entry : row.Entries()) {
     const auto words = WordsAbout("unmodelled");
     const auto word = std::ranges::find_if(words, [&](const Word& known) {
       return Matches(known.text, entry) || Matches(known.text, KeyOf(entry));
     });
     double spread = 0;
-    if (word != words.end() && ParseNumber(word->value, &spread)) {
-      assumptions->Add(fmt::format("argument: {}, without effect here", entry), spread);
+    if (seen.insert(KeyOf(entry)).second && word != words.end() &&
+        ParseNumber(word->value, &spread)) {
+      row.Assume(fmt::format("argument: {}, without effect here", entry), spread);
     }
   }
 }
@@ -78,8 +81,8 @@ std::optional<bool> FlagFor(const PublishedRow& row, std::string_view column) {
                               : std::nullopt;
 }
 
-void ReadArguments(const PublishedRow& row, Assumptions* assumptions, graph::TrainingStyle* style) {
-  NoteArguments(row, assumptions);
+void ReadArguments(const PublishedRow& row, graph::TrainingStyle* style) {
+  NoteArguments(row);
   style->attention = AttentionOf(row);
   style->dropout = DropsOut(row);
   style->fused_bias_activation = !HasArgument(

@@ -9,7 +9,6 @@
 
 #include "graph/job/job.h"
 #include "graph/job/training_style.h"
-#include "launch/plan/assumptions.h"
 
 #include "experiments/published/published_row.h"
 
@@ -29,7 +28,7 @@ std::optional<bool> FlagFor(const PublishedRow& row, std::string_view column);
 
 // For a row that states its arguments: what megatron/training/arguments.py derives from them; notes
 // those that change time or memory and are not modelled.
-void ReadArguments(const PublishedRow& row, Assumptions* assumptions, graph::TrainingStyle* style);
+void ReadArguments(const PublishedRow& row, graph::TrainingStyle* style);
 
 // Vocabulary size of the tokenizer that such a row names; null if it is a file of the test's own.
 std::optional<int64_t> WordsOfTokenizer(const PublishedRow& row);

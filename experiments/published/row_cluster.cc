@@ -34,42 +34,40 @@ bool OfAmpereTimes(FrameworkFamily family) {
 }
 
 // The GPU of the software's time if none is named, unless format or memory say otherwise.
-std::string UnnamedGpu(const PublishedRow& row, Assumptions* assumptions) {
+std::string UnnamedGpu(const PublishedRow& row) {
   constexpr double kSpread = 0.5;
   constexpr double kInGeneration = 0.2;  // format or memory leave GPUs of one generation
   const double gigabytes = row.Number("gpu_mem_gb").value_or(0);
   if (row.Is("named blackwell") || gigabytes > 150) {
-    assumptions->Add("GPU: not named, taken for a B200", kInGeneration);
+    row.Assume("GPU: not named, taken for a B200", kInGeneration);
     return "gpus/b200";
   }
   if (gigabytes == 40 || OfAmpereTimes(FamilyOfRow(row))) {
-    assumptions->Add("GPU: not named, taken for an A100", kSpread);
+    row.Assume("GPU: not named, taken for an A100", kSpread);
     return WithMemory("gpus/a100-80", row);
   }
-  assumptions->Add("GPU: taken for an H100", kSpread);
+  row.Assume("GPU: taken for an H100", kSpread);
   return "gpus/h100-80";
 }
 
-std::string GpuOfRow(const PublishedRow& row, Assumptions* assumptions) {
+std::string GpuOfRow(const PublishedRow& row) {
   if (row.Text("gpu").empty()) {
-    return UnnamedGpu(row, assumptions);
+    return UnnamedGpu(row);
   }
   const std::string_view named = row.Meaning("gpu");
   if (named.empty()) {
     constexpr double kUnknown = 1;
-    assumptions->Add("GPU: not known, taken for an H100", kUnknown);
+    row.Assume("GPU: not known, taken for an H100", kUnknown);
     return "gpus/h100-80";
   }
   if (row.Is("links cut")) {
     constexpr double kHalfLinks = 0.15;
-    assumptions->Add("GPU: NVLink as of the part that is not cut", kHalfLinks);
+    row.Assume("GPU: NVLink as of the part that is not cut", kHalfLinks);
   }
   return WithMemory(std::string(named), row);
 }
 
-std::string NetworkOfRow(const PublishedRow& row,
-                         const std::string& gpu,
-                         Assumptions* assumptions) {
+std::string NetworkOfRow(const PublishedRow& row, const std::string& gpu) {
   if (InRacks(gpu)) {
     return gpu == "gpus/gb300" ? "networks/nvl72-800" : "networks/nvl72";
   }
@@ -81,7 +79,7 @@ std::string NetworkOfRow(const PublishedRow& row,
   if (!named.empty()) {
     return std::string(named);
   }
-  assumptions->Add("network: as in a DGX of the GPU's generation");
+  row.Assume("network: as in a DGX of the GPU's generation");
   if (ampere) {
     return "networks/dgx-a100";
   }
@@ -96,13 +94,13 @@ std::string NetworkOfRow(const PublishedRow& row,
 
 // GPUs of a job in one rack. Jobs of several racks take as many nodes of four from each, so that
 // groups of expert parallelism do not straddle racks (Slurm: segments).
-int32_t GpusOfRack(int64_t gpus, Assumptions* assumptions) {
+int32_t GpusOfRack(const PublishedRow& row, int64_t gpus) {
   constexpr int32_t kRack = 72;
   constexpr int32_t kNode = 4;
   if (gpus <= kRack) {
     return kRack;
   }
-  assumptions->Add("racks: equal parts of the job, the largest that fit");
+  row.Assume("racks: equal parts of the job, the largest that fit");
   int32_t part = kRack;
   while (part > kNode && gpus % part != 0) {
     part -= kNode;
@@ -110,14 +108,11 @@ int32_t GpusOfRack(int64_t gpus, Assumptions* assumptions) {
   return part;
 }
 
-int32_t DomainOfRow(const PublishedRow& row,
-                    const std::string& gpu,
-                    int64_t gpus,
-                    Assumptions* assumptions) {
+int32_t DomainOfRow(const PublishedRow& row, const std::string& gpu, int64_t gpus) {
   constexpr int32_t kDgx2 = 16;
   constexpr int32_t kUsual = 8;
   if (InRacks(gpu)) {
-    return GpusOfRack(gpus, assumptions);
+    return GpusOfRack(row, gpus);
   }
   const int64_t stated = row.Integer("gpus_per_node").value_or(gpu == "gpus/v100" ? kDgx2 : kUsual);
   return static_cast<int32_t>(std::clamp<int64_t>(stated, 1, 1024));
@@ -125,13 +120,13 @@ int32_t DomainOfRow(const PublishedRow& row,
 
 // Leaving each Blackwell GPU in turn out of the fit of its generation costs 9 % in the median
 // (experiments/fit, --hold-out gpu); those in the fit have their own clock.
-void NoteUnfitted(const std::string& gpu, Assumptions* assumptions) {
+void NoteUnfitted(const PublishedRow& row, const std::string& gpu) {
   constexpr double kOfClass = 0.06;
   constexpr double kPrior = 0.12;
   if (InRacks(gpu) || gpu == "gpus/b200" || gpu == "gpus/b300") {
-    assumptions->Add("GPU: efficiencies fitted to its generation", kOfClass);
+    row.Assume("GPU: efficiencies fitted to its generation", kOfClass);
   } else if (gpu == "gpus/v100" || gpu == "gpus/l40s" || gpu.starts_with("gpus/mi3")) {
-    assumptions->Add("GPU: efficiencies of its generation, not fitted", kPrior);
+    row.Assume("GPU: efficiencies of its generation, not fitted", kPrior);
   }
 }
 
@@ -143,12 +138,12 @@ bool BeforePxn(FrameworkFamily family) {
 
 }  // namespace
 
-RowCluster ClusterOfRow(const PublishedRow& row, int64_t gpus, Assumptions* assumptions) {
+RowCluster ClusterOfRow(const PublishedRow& row, int64_t gpus) {
   RowCluster cluster;
-  cluster.gpu = GpuOfRow(row, assumptions);
-  NoteUnfitted(cluster.gpu, assumptions);
-  cluster.network = NetworkOfRow(row, cluster.gpu, assumptions);
-  cluster.gpus_per_node = DomainOfRow(row, cluster.gpu, gpus, assumptions);
+  cluster.gpu = GpuOfRow(row);
+  NoteUnfitted(row, cluster.gpu);
+  cluster.network = NetworkOfRow(row, cluster.gpu);
+  cluster.gpus_per_node = DomainOfRow(row, cluster.gpu, gpus);
   cluster.profiles = {"nccl/2.30", "spread/published", cluster.gpu,
                       "frameworks/" + std::string(FrameworkOf(FamilyOfRow(row)).name),
                       cluster.network};

@@ -5,8 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "launch/plan/assumptions.h"
-
 #include "experiments/published/published_row.h"
 
 namespace prism::launch {
@@ -22,6 +20,6 @@ struct RowCluster {
 
 // For a job on `gpus` GPUs. Never fails: an unknown GPU is treated as the one whose data sheet fits
 // best, and this is noted.
-RowCluster ClusterOfRow(const PublishedRow& row, int64_t gpus, Assumptions* assumptions);
+RowCluster ClusterOfRow(const PublishedRow& row, int64_t gpus);
 
 }  // namespace prism::launch

@@ -44,7 +44,7 @@ int64_t UsualMicroBatch(const PublishedRow& row,
   return size;
 }
 
-Status ReadBatch(const PublishedRow& row, Assumptions* assumptions, graph::JobSpec* job) {
+Status ReadBatch(const PublishedRow& row, graph::JobSpec* job) {
   const int64_t replicas = job->parallel.dp;
   std::optional<int64_t> batch = row.Integer("global_batch");
   const std::optional<int64_t> micro = row.Integer("micro_batch");
@@ -52,31 +52,31 @@ Status ReadBatch(const PublishedRow& row, Assumptions* assumptions, graph::JobSp
     if (const std::optional<PublishedRow> like =
             NearestPlan(row, job->parallel.world_size(), "global_batch")) {
       constexpr double kSpread = 0.5;
-      assumptions->Add("batch: not printed, as in the nearest run that prints one", kSpread);
+      row.Assume("batch: not printed, as in the nearest run that prints one", kSpread);
       batch = like->Integer("global_batch");
     }
   }
   if (!batch.has_value() && micro.has_value()) {
     batch = *micro * replicas *
-            assumptions->Or<int64_t>(row.Integer("grad_accum"), 1, "micro-batches: 1 a step");
+            row.Or<int64_t>(row.Integer("grad_accum"), 1, "micro-batches: 1 a step");
   }
   if (!batch.has_value() || *batch <= 0) {
     return RunFailed("batch is missing");
   }
-  job->micro_batch_size = assumptions->Or(
-      micro, UsualMicroBatch(row, job->parallel, job->seq_len, *batch), "micro-batch: usual", 0.03);
+  job->micro_batch_size = row.Or(micro, UsualMicroBatch(row, job->parallel, job->seq_len, *batch),
+                                 "micro-batch: usual", 0.03);
   // If replicas do not get a whole micro-batch: a smaller one, then fewer micro-batches than
   // stated.
   if (job->micro_batch_size * replicas > *batch) {
     job->micro_batch_size = std::max<int64_t>(1, *batch / replicas);
-    assumptions->Add("micro-batch: cut to batch / dp");
+    row.Assume("micro-batch: cut to batch / dp");
   }
   const auto step = static_cast<double>(job->micro_batch_size * replicas);
   const int64_t count = std::max<int64_t>(1, std::llround(static_cast<double>(*batch) / step));
   job->global_batch_size = count * job->micro_batch_size * replicas;
   if (job->global_batch_size != *batch) {
     const double ratio = static_cast<double>(job->global_batch_size) / static_cast<double>(*batch);
-    assumptions->Add("batch: rounded to whole micro-batches", std::abs(std::log(ratio)));
+    row.Assume("batch: rounded to whole micro-batches", std::abs(std::log(ratio)));
   }
   return OkStatus();
 }
@@ -84,23 +84,23 @@ Status ReadBatch(const PublishedRow& row, Assumptions* assumptions, graph::JobSp
 // Recipes of Megatron-Core interleave whenever there is a pipeline, in chunks of one or few layers;
 // Megatron-LM's own runs that say so (SC21, Korthikanti et al.) have at most three chunks per
 // stage.
-void AssumeInterleaving(const PublishedRow& row, Assumptions* assumptions, graph::JobSpec* job) {
+void AssumeInterleaving(const PublishedRow& row, graph::JobSpec* job) {
   graph::ParallelSizes& sizes = job->parallel;
   if (FamilyOfRow(row) == FrameworkFamily::kTorchtitan && sizes.pp > 1 && row.Is("interleaved") &&
       !row.Integer("vpp").has_value()) {
     sizes.vpp = 2;
-    assumptions->Add("interleaving: two stages a rank, as torchtitan has it", 0.04);
+    row.Assume("interleaving: two stages a rank, as torchtitan has it", 0.04);
     return;
   }
   if (row.Is("llama 3 code") && sizes.pp > 1 && !row.Integer("vpp").has_value()) {
     constexpr int64_t kEnds = 2;  // the first and the last stage have one layer less
     sizes.vpp = static_cast<int32_t>(std::max<int64_t>(1, (job->model.layers + kEnds) / sizes.pp));
-    assumptions->Add("interleaving: chunks of one layer, as Llama 3 was trained", 0.1);
+    row.Assume("interleaving: chunks of one layer, as Llama 3 was trained", 0.1);
     return;
   }
   if (FamilyOfRow(row) == FrameworkFamily::kNanotron && sizes.vpp > 1) {
     sizes.vpp = 1;
-    assumptions->Add("interleaving: left out, nanotron has none");
+    row.Assume("interleaving: left out, nanotron has none");
     return;
   }
   // Megatron-Bridge's tables state it if there is any.
@@ -114,23 +114,22 @@ void AssumeInterleaving(const PublishedRow& row, Assumptions* assumptions, graph
   for (int64_t chunks = std::min(most_chunks, layers); chunks > 1; --chunks) {
     if (job->model.layers % sizes.pp == 0 && layers % chunks == 0) {
       sizes.vpp = static_cast<int32_t>(chunks);
-      assumptions->Add(own_scripts
-                           ? "interleaving: not stated, as Megatron-LM's own runs have it"
-                           : "interleaving: not stated, as recipes of Megatron-Core have it",
-                       0.04);
+      row.Assume(own_scripts ? "interleaving: not stated, as Megatron-LM's own runs have it"
+                             : "interleaving: not stated, as recipes of Megatron-Core have it",
+                 0.04);
       return;
     }
   }
 }
 
 // Interleaving needs micro-batches in multiples of pp and layers for every chunk.
-void CheckInterleaving(Assumptions* assumptions, graph::JobSpec* job) {
+void CheckInterleaving(const PublishedRow& row, graph::JobSpec* job) {
   graph::ParallelSizes& sizes = job->parallel;
   const bool fits =
       job->microbatches() % sizes.pp == 0 && int64_t{sizes.pp} * sizes.vpp <= job->model.layers + 2;
   if (sizes.vpp > 1 && !fits) {
     sizes.vpp = 1;
-    assumptions->Add("interleaving: left out, it does not fit batch or layers");
+    row.Assume("interleaving: left out, it does not fit batch or layers");
   }
 }
 
@@ -145,13 +144,13 @@ std::optional<int32_t> NumberedStage(std::string_view text) {
   return is_stage ? std::make_optional(number.front() - '0') : std::nullopt;
 }
 
-int32_t ZeroStageOfRow(const PublishedRow& row, Assumptions* assumptions) {
+int32_t ZeroStageOfRow(const PublishedRow& row) {
   if (const std::optional<int32_t> stated = StatedZeroStage(row)) {
     return *stated;
   }
   if (!row.IsSilent("zero_stage")) {
     constexpr double kSpread = 0.1;
-    assumptions->Add(
+    row.Assume(
         fmt::format("zero_stage: '{}' is not known, taken as not stated", row.Lower("zero_stage")),
         kSpread);
   }
@@ -197,23 +196,23 @@ std::optional<int32_t> StatedZeroStage(const PublishedRow& row) {
                                                   : std::optional(static_cast<int32_t>(*named));
 }
 
-Result<graph::JobSpec> JobOfRow(const PublishedRow& row, Assumptions* assumptions) {
+Result<graph::JobSpec> JobOfRow(const PublishedRow& row) {
   graph::JobSpec job;
   job.name = row.Text("id");
-  PRISM_ASSIGN_OR_RETURN(job.model, ModelOfRow(row, assumptions));
-  PRISM_ASSIGN_OR_RETURN(job.parallel, SizesOfRow(row, assumptions));
+  PRISM_ASSIGN_OR_RETURN(job.model, ModelOfRow(row));
+  PRISM_ASSIGN_OR_RETURN(job.parallel, SizesOfRow(row));
   job.seq_len = job.model.seq_len;
   if (job.seq_len == 0) {
     job.seq_len = job.model.seq_len = UsualLength(row);
     constexpr double kSpread = 0.7;
-    assumptions->Add(fmt::format("sequence length: {}", job.seq_len), kSpread);
+    row.Assume(fmt::format("sequence length: {}", job.seq_len), kSpread);
   }
-  PRISM_RETURN_IF_ERROR(ReadBatch(row, assumptions, &job));
-  AssumeInterleaving(row, assumptions, &job);
-  CheckInterleaving(assumptions, &job);
-  job.recompute = RecomputeOfRow(row, job.model, assumptions);
+  PRISM_RETURN_IF_ERROR(ReadBatch(row, &job));
+  AssumeInterleaving(row, &job);
+  CheckInterleaving(row, &job);
+  job.recompute = RecomputeOfRow(row, job.model);
   job.sequence_parallel = SequenceParallelOfRow(row, job);
-  job.zero_stage = ZeroStageOfRow(row, assumptions);
+  job.zero_stage = ZeroStageOfRow(row);
   return job;
 }
 

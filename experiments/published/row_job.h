@@ -7,7 +7,6 @@
 
 #include "graph/base/status.h"
 #include "graph/job/job.h"
-#include "launch/plan/assumptions.h"
 
 #include "experiments/published/published_row.h"
 
@@ -15,11 +14,11 @@ namespace prism::launch {
 
 // The shape of the row's model. Fails, with the reason to skip the row, if layers or hidden size
 // are neither stated nor follow from the number of parameters.
-Result<graph::ModelSpec> ModelOfRow(const PublishedRow& row, Assumptions* assumptions);
+Result<graph::ModelSpec> ModelOfRow(const PublishedRow& row);
 
 // The row's job. Fails with the reason to skip it: no shape, no number of GPUs, no batch, a layout
 // that needs more GPUs than there are.
-Result<graph::JobSpec> JobOfRow(const PublishedRow& row, Assumptions* assumptions);
+Result<graph::JobSpec> JobOfRow(const PublishedRow& row);
 
 // Stage of ZeRO that the column says; null if it says none that is known.
 std::optional<int32_t> StatedZeroStage(const PublishedRow& row);

@@ -99,7 +99,6 @@ int64_t DeviceBytes(const graph::ClusterSpec& cluster, const graph::JobSpec& job
 // Interleaving as in the row, whatever its number of micro-batches: its time is predicted with a
 // schedule without groups.
 void UseGroups(const PublishedRow& row,
-               Assumptions* assumptions,
                graph::JobSpec* job,
                replayer::StageMemoryOptions* options) {
   const int64_t chunks = row.Integer("vpp").value_or(1);
@@ -108,7 +107,7 @@ void UseGroups(const PublishedRow& row,
     return;
   }
   options->microbatch_group = 0;
-  assumptions->Add("groups of micro-batches: left out, more chunks than layers");
+  row.Assume("groups of micro-batches: left out, more chunks than layers");
 }
 
 int64_t BytesOf(const replayer::StageMemory& memory, int64_t outside_bytes, Counter counter) {
@@ -128,8 +127,7 @@ int64_t BytesOf(const replayer::StageMemory& memory, int64_t outside_bytes, Coun
 Result<double> PredictedBytes(const PublishedRow& row,
                               const graph::JobSpec& job,
                               const graph::TrainingStyle& style,
-                              const graph::ClusterSpec& cluster,
-                              Assumptions* assumptions) {
+                              const graph::ClusterSpec& cluster) {
   if (row.Is("second stack")) {
     return InvalidArgument("memory of models of two stacks is not modelled");
   }
@@ -147,7 +145,7 @@ Result<double> PredictedBytes(const PublishedRow& row,
   options.microbatch_group =
       IntegerArgument(row, "microbatch-group-size-per-virtual-pipeline-stage", 0);
   if (options.microbatch_group > 0) {
-    UseGroups(row, assumptions, &as_run, &options);
+    UseGroups(row, &as_run, &options);
   }
   // Each instance of the distributed optimizer divides states over its part of the replicas.
   graph::TrainingStyle style_as_run = style;
@@ -170,10 +168,10 @@ Result<double> PredictedBytes(const PublishedRow& row,
     most = std::max(most, BytesOf(memory, outside, counter));
   }
   if (counter == Counter::kReserved && row.Is("names allocated")) {
-    assumptions->Add("memory: reserved, as the benchmark's code has it");
+    row.Assume("memory: reserved, as the benchmark's code has it");
   }
   if (counter == Counter::kDevice) {
-    assumptions->Add("memory: contexts and NCCL's buffers as of today's versions");
+    row.Assume("memory: contexts and NCCL's buffers as of today's versions");
   }
   return static_cast<double>(most);
 }

@@ -5,7 +5,6 @@
 #include "graph/job/cluster.h"
 #include "graph/job/job.h"
 #include "graph/job/training_style.h"
-#include "launch/plan/assumptions.h"
 
 #include "experiments/published/published_row.h"
 
@@ -17,7 +16,6 @@ namespace prism::launch {
 Result<double> PredictedBytes(const PublishedRow& row,
                               const graph::JobSpec& job,
                               const graph::TrainingStyle& style,
-                              const graph::ClusterSpec& cluster,
-                              Assumptions* assumptions);
+                              const graph::ClusterSpec& cluster);
 
 }  // namespace prism::launch

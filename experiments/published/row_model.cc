@@ -64,7 +64,6 @@ std::map<int64_t, int64_t> SizesElsewhere(const PublishedRow& row, std::string_v
 // one, and the time may be off by `spread`.
 std::optional<int64_t> SizeOf(const PublishedRow& row,
                               std::string_view column,
-                              Assumptions* assumptions,
                               double spread = 0.1) {
   if (const std::optional<int64_t> own = row.Integer(column)) {
     return own;
@@ -79,10 +78,10 @@ std::optional<int64_t> SizeOf(const PublishedRow& row,
   if (most == counts.end()) {
     return std::nullopt;
   }
-  assumptions->Add(fmt::format("{}: as {} of the table {} it for that model", column,
-                               counts.size() == 1 ? "another row" : "most rows",
-                               counts.size() == 1 ? "has" : "have"),
-                   counts.size() == 1 ? 0 : spread);
+  row.Assume(fmt::format("{}: as {} of the table {} it for that model", column,
+                         counts.size() == 1 ? "another row" : "most rows",
+                         counts.size() == 1 ? "has" : "have"),
+             counts.size() == 1 ? 0 : spread);
   return most->first;
 }
 
@@ -100,11 +99,11 @@ std::string_view PageOf(const PublishedRow& row) {
 
 // Tokens of a sequence if the row does not say: runs of one release on one page share theirs, if
 // those that state it agree; else as for sizes of the model.
-std::optional<int64_t> LengthOf(const PublishedRow& row, Assumptions* assumptions) {
+std::optional<int64_t> LengthOf(const PublishedRow& row) {
   constexpr double kLengthSpread = 0.5;
   std::optional<int64_t> shared = row.Integer("seq_len");
   if (shared.has_value() || PageOf(row).empty()) {
-    return SizeOf(row, "seq_len", assumptions, kLengthSpread);
+    return SizeOf(row, "seq_len", kLengthSpread);
   }
   for (const PublishedRow& other : row.RowsOfTable()) {
     const std::optional<int64_t> known = other.Integer("seq_len");
@@ -113,14 +112,14 @@ std::optional<int64_t> LengthOf(const PublishedRow& row, Assumptions* assumption
       continue;
     }
     if (shared.has_value() && shared != known) {
-      return SizeOf(row, "seq_len", assumptions, kLengthSpread);
+      return SizeOf(row, "seq_len", kLengthSpread);
     }
     shared = known;
   }
   if (!shared.has_value()) {
-    return SizeOf(row, "seq_len", assumptions, kLengthSpread);
+    return SizeOf(row, "seq_len", kLengthSpread);
   }
-  assumptions->Add("seq_len: as the other runs on the page", 0.1);
+  row.Assume("seq_len: as the other runs on the page", 0.1);
   return shared;
 }
 
@@ -178,8 +177,8 @@ int64_t UsualHeads(int64_t hidden) {
 // Heads if the row does not say: those of the run of the same source with this hidden size and the
 // nearest number of parameters, within a factor of two; else the usual ones. A few wide layers that
 // were run separately say nothing about the whole model.
-int64_t HeadsOfRow(const PublishedRow& row, int64_t hidden, Assumptions* assumptions) {
-  if (const std::optional<int64_t> known = SizeOf(row, "heads", assumptions)) {
+int64_t HeadsOfRow(const PublishedRow& row, int64_t hidden) {
+  if (const std::optional<int64_t> known = SizeOf(row, "heads")) {
     return std::max<int64_t>(1, *known);
   }
   std::optional<int64_t> heads;
@@ -197,24 +196,23 @@ int64_t HeadsOfRow(const PublishedRow& row, int64_t hidden, Assumptions* assumpt
     }
   }
   if (heads.has_value()) {
-    assumptions->Add("heads: as in the nearest run of the source with this hidden size");
+    row.Assume("heads: as in the nearest run of the source with this hidden size");
     return *heads;
   }
   constexpr double kSpread = 0.05;  // a width that is not a multiple of 8 costs up to 25%
-  assumptions->Add("heads: about 128 wide", kSpread);
+  row.Assume("heads: about 128 wide", kSpread);
   return UsualHeads(hidden);
 }
 
 // Groups of keys and values: if nothing is said, what the models of a family have in common.
-int64_t KeyValueHeads(const PublishedRow& row, int64_t heads, Assumptions* assumptions) {
-  if (const std::optional<int64_t> known = SizeOf(row, "kv_heads", assumptions)) {
+int64_t KeyValueHeads(const PublishedRow& row, int64_t heads) {
+  if (const std::optional<int64_t> known = SizeOf(row, "kv_heads")) {
     if (heads % *known == 0) {
       return *known;
     }
     constexpr double kSpread = 0.05;
-    assumptions->Add(
-        fmt::format("kv_heads: {} do not divide {} heads, taken for as many", *known, heads),
-        kSpread);
+    row.Assume(fmt::format("kv_heads: {} do not divide {} heads, taken for as many", *known, heads),
+               kSpread);
     return heads;
   }
   if (StatesArguments(row)) {
@@ -227,8 +225,8 @@ int64_t KeyValueHeads(const PublishedRow& row, int64_t heads, Assumptions* assum
   }
   const std::string_view groups = row.Meaning("groups");
   if (!groups.empty()) {
-    assumptions->Add(groups == "grouped" ? "kv_heads: 8, as grouped queries usually have"
-                                         : "kv_heads: 8, as all models of the family");
+    row.Assume(groups == "grouped" ? "kv_heads: 8, as grouped queries usually have"
+                                   : "kv_heads: 8, as all models of the family");
     return kUsualGroups;
   }
   return heads;
@@ -270,10 +268,10 @@ void SetLatentAttention(const PublishedRow& row, graph::ModelSpec* model) {
   }
 }
 
-void ReadExperts(const PublishedRow& row, Assumptions* assumptions, graph::ModelSpec* model) {
+void ReadExperts(const PublishedRow& row, graph::ModelSpec* model) {
   const std::string arch = row.Lower("arch");
   graph::MoeShape& moe = model->moe;
-  moe.experts = SizeOf(row, "experts", assumptions).value_or(0);
+  moe.experts = SizeOf(row, "experts").value_or(0);
   if (moe.experts == 0) {
     return;
   }
@@ -282,12 +280,11 @@ void ReadExperts(const PublishedRow& row, Assumptions* assumptions, graph::Model
     constexpr int64_t kDefault = 2;
     moe.topk = row.Integer("moe_topk").value_or(IntegerArgument(row, "moe-router-topk", kDefault));
   } else {
-    moe.topk = assumptions->Or<int64_t>(SizeOf(row, "moe_topk", assumptions), 1,
-                                        "experts per token: 1", kUnknownExperts);
+    moe.topk = row.Or<int64_t>(SizeOf(row, "moe_topk"), 1, "experts per token: 1", kUnknownExperts);
   }
-  moe.expert_ffn = assumptions->Or<int64_t>(
-      SizeOf(row, "moe_ffn", assumptions), model->ffn > 0 ? model->ffn : UsualFfn(row, *model),
-      "width of an expert: as the dense layer", kUnknownExperts);
+  moe.expert_ffn =
+      row.Or<int64_t>(SizeOf(row, "moe_ffn"), model->ffn > 0 ? model->ffn : UsualFfn(row, *model),
+                      "width of an expert: as the dense layer", kUnknownExperts);
   if (row.Is("shared expert")) {
     moe.shared_expert_ffn = moe.expert_ffn;
   }
@@ -315,7 +312,7 @@ bool HasTiedEmbeddings(const PublishedRow& row, const graph::ModelSpec& model) {
 
 }  // namespace
 
-Result<graph::ModelSpec> ModelOfRow(const PublishedRow& row, Assumptions* assumptions) {
+Result<graph::ModelSpec> ModelOfRow(const PublishedRow& row) {
   constexpr double kLayersSpread = 0.5;
   constexpr int64_t kMaxParts = 1 << 10;
   graph::ModelSpec model;
@@ -326,24 +323,23 @@ Result<graph::ModelSpec> ModelOfRow(const PublishedRow& row, Assumptions* assump
   if (row.Is("hybrid")) {
     return RunFailed("model shape is missing: hybrid of Mamba and attention");
   }
-  model.hidden = SizeOf(row, "hidden", assumptions).value_or(0);
+  model.hidden = SizeOf(row, "hidden").value_or(0);
   if (model.hidden == 0) {
     return RunFailed("model shape is missing: hidden size");
   }
-  model.heads = HeadsOfRow(row, model.hidden, assumptions);
+  model.heads = HeadsOfRow(row, model.hidden);
   const std::string arch = row.Lower("arch");
   model.head_dim = IntegerArgument(row, "kv-channels", NumberAfter(arch, "head_dim"));
-  model.kv_heads = KeyValueHeads(row, model.heads, assumptions);
-  model.ffn = SizeOf(row, "ffn", assumptions).value_or(0);
-  ReadExperts(row, assumptions, &model);
+  model.kv_heads = KeyValueHeads(row, model.heads);
+  model.ffn = SizeOf(row, "ffn").value_or(0);
+  ReadExperts(row, &model);
   if (model.ffn == 0 && (model.moe.experts == 0 || model.moe.dense_layers > 0)) {
     model.ffn = UsualFfn(row, model);
-    assumptions->Add(model.block == graph::BlockKind::kLlama ? "feed-forward: 8/3 of hidden"
-                                                             : "feed-forward: 4 times hidden");
+    row.Assume(model.block == graph::BlockKind::kLlama ? "feed-forward: 8/3 of hidden"
+                                                       : "feed-forward: 4 times hidden");
   }
   const int64_t vocabulary = UsualVocabulary(row, model.block);
-  model.vocab =
-      assumptions->Or(SizeOf(row, "vocab", assumptions), vocabulary, "vocabulary: the usual one");
+  model.vocab = row.Or(SizeOf(row, "vocab"), vocabulary, "vocabulary: the usual one");
   // Megatron-LM pads each tensor-parallel rank's part to a multiple of this.
   if (const int64_t multiple = IntegerArgument(row, "make-vocab-size-divisible-by", 0)) {
     const int64_t parts = std::clamp<int64_t>(row.Integer("tp").value_or(1), 1, kMaxParts);
@@ -357,19 +353,19 @@ Result<graph::ModelSpec> ModelOfRow(const PublishedRow& row, Assumptions* assump
   if (StatesArguments(row)) {
     model.mtp_layers = IntegerArgument(row, "mtp-num-layers", 0);
   } else if (row.Is("multi-token prediction")) {
-    model.mtp_layers = assumptions->Or<int64_t>(std::nullopt, 1, "multi-token prediction: 1 layer");
+    model.mtp_layers = row.Or<int64_t>(std::nullopt, 1, "multi-token prediction: 1 layer");
   }
-  model.seq_len = LengthOf(row, assumptions).value_or(0);
+  model.seq_len = LengthOf(row).value_or(0);
   const bool open = !row.Integer("layers").has_value() &&  // proxies have few layers
                     SizesElsewhere(row, "layers").size() > 1 && row.Number("params_b").has_value();
-  model.layers = open ? 0 : SizeOf(row, "layers", assumptions, kLayersSpread).value_or(0);
+  model.layers = open ? 0 : SizeOf(row, "layers", kLayersSpread).value_or(0);
   if (model.layers == 0) {
     const std::optional<int64_t> layers = LayersFromParameters(row, model);
     if (!layers.has_value()) {
       return RunFailed("model shape is missing: layers");
     }
     model.layers = *layers;
-    assumptions->Add("layers: from the number of parameters");
+    row.Assume("layers: from the number of parameters");
   }
   return model;
 }

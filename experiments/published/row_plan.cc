@@ -21,7 +21,7 @@ namespace {
 
 // Checks that there are enough replicas for expert parallelism and that experts divide evenly among
 // its ranks; if not, uses the largest divisor of its degree for which both hold.
-void CheckExperts(Assumptions* assumptions, graph::JobSpec* job) {
+void CheckExperts(const PublishedRow& row, graph::JobSpec* job) {
   graph::ParallelSizes& sizes = job->parallel;
   const int64_t ranks = int64_t{sizes.tp} * sizes.cp * sizes.dp;
   const int64_t experts = job->model.moe.experts;
@@ -34,7 +34,7 @@ void CheckExperts(Assumptions* assumptions, graph::JobSpec* job) {
     --sizes.ep;
   }
   if (sizes.ep != stated) {
-    assumptions->Add("expert parallel: cut to what fits experts and ranks");
+    row.Assume("expert parallel: cut to what fits experts and ranks");
   }
 }
 
@@ -56,7 +56,7 @@ bool IssuesSlowly(const PublishedRow& row, const RowPlan& plan) {
 // What widens an interval beyond parameters and repetitions. The sizes were chosen on held-out
 // models: they miss the fewest rows at the least width. experiments/fit/intervals.py finds one
 // factor for all of them.
-void NoteUncertain(const PublishedRow& row, const RowPlan& plan, Assumptions* assumptions) {
+void NoteUncertain(const PublishedRow& row, const RowPlan& plan) {
   constexpr double kSecondHand = 0.2;
   constexpr double kOtherFramework = 0.25;
   constexpr double kExperts = 0.03;
@@ -66,31 +66,31 @@ void NoteUncertain(const PublishedRow& row, const RowPlan& plan, Assumptions* as
   constexpr double kPlainProducts = 0.06;
   if (!KnownFamily(row).has_value()) {
     const bool container = row.Is("mlperf");
-    assumptions->Add(container ? "framework: a container is named, taken for Megatron-Core"
-                               : "framework: not known, taken for Megatron-Core",
-                     container ? 0 : kOtherFramework);
+    row.Assume(container ? "framework: a container is named, taken for Megatron-Core"
+                         : "framework: not known, taken for Megatron-Core",
+               container ? 0 : kOtherFramework);
   }
   if (row.Text("verified") == "no") {
-    assumptions->Add("row: second hand, or its configuration uncertain", kSecondHand);
+    row.Assume("row: second hand, or its configuration uncertain", kSecondHand);
   }
   if (plan.job.model.moe.experts > 0) {
-    assumptions->Add("experts: kernels and host time as of releases of early 2026", kExperts);
+    row.Assume("experts: kernels and host time as of releases of early 2026", kExperts);
   }
   if (plan.style.packed_length > 0) {
-    assumptions->Add("fine-tuning: lengths of the sequences", kPacked);
+    row.Assume("fine-tuning: lengths of the sequences", kPacked);
   } else if (plan.style.frozen_weights) {
-    assumptions->Add("adapters: of the attention's products", kAdapters);
+    row.Assume("adapters: of the attention's products", kAdapters);
   }
   if (plan.style.frozen_weights && IssuesSlowly(row, plan)) {
-    assumptions->Add("8-bit layers: host time of releases before mid-2024 not counted", kEager);
+    row.Assume("8-bit layers: host time of releases before mid-2024 not counted", kEager);
   }
   if (plan.style.precision == graph::Precision::kFloat32) {
-    assumptions->Add("fp32: efficiency of the GPU's generation, not fitted", kPlainProducts);
+    row.Assume("fp32: efficiency of the GPU's generation, not fitted", kPlainProducts);
   }
 }
 
 // Notes a format that the GPU lacks, and what is used instead.
-void NoteLackingFormat(const RowPlan& plan, Assumptions* assumptions) {
+void NoteLackingFormat(const PublishedRow& row, const RowPlan& plan) {
   constexpr double kSpread = 0.1;
   const graph::Precision precision = plan.style.precision;
   const bool is_wide = precision == graph::Precision::kBfloat16 ||
@@ -103,7 +103,7 @@ void NoteLackingFormat(const RowPlan& plan, Assumptions* assumptions) {
   }
   const std::string lacking = LackingFormat(*cluster, precision);
   if (!lacking.empty()) {
-    assumptions->Add(lacking, kSpread);
+    row.Assume(lacking, kSpread);
   }
 }
 
@@ -120,15 +120,17 @@ std::vector<std::string> UnknownCells(const PublishedRow& row) {
   return cells;
 }
 
-Result<double> BytesOfPlan(const PublishedRow& row, const RowPlan& plan, Assumptions* assumptions) {
+Result<double> BytesOfPlan(const PublishedRow& row, const RowPlan& plan) {
   PRISM_ASSIGN_OR_RETURN(const graph::ClusterSpec cluster,
                          ComposeCluster(plan.cluster.profiles, {}));
-  return PredictedBytes(row, plan.job, plan.style, cluster, assumptions);
+  return PredictedBytes(row, plan.job, plan.style, cluster);
 }
 
 }  // namespace
 
-RowPlan PlanRow(const PublishedRow& row) {
+RowPlan PlanRow(const PublishedRow& stated) {
+  Assumptions assumptions;
+  const PublishedRow row = stated.With(&assumptions);
   RowPlan plan;
   plan.id = row.Text("id");
   plan.source = row.Source();
@@ -144,35 +146,33 @@ RowPlan PlanRow(const PublishedRow& row) {
     plan.measured_s = row.MeasuredSeconds();
     plan.measured_bytes = row.PeakMemoryBytes();
   }
-  Assumptions assumptions;
-  Result<graph::JobSpec> job = JobOfRow(row, &assumptions);
+  Result<graph::JobSpec> job = JobOfRow(row);
   const Status usable = job.ok() ? CheckLimits(*job) : job.status();
   if (!usable.ok()) {
     plan.cannot_predict = usable.message();
     return plan;
   }
   plan.job = *std::move(job);
-  CheckExperts(&assumptions, &plan.job);
-  plan.style = StyleOfRow(row, plan.job, &assumptions);
+  CheckExperts(row, &plan.job);
+  plan.style = StyleOfRow(row, plan.job);
   if (plan.style.first_stage_layers + plan.style.last_stage_layers > 0 &&
       !graph::HasUnevenEnds(plan.job, plan.style)) {
     constexpr double kSpread = 0.1;
-    assumptions.Add("stages: layers of the first or last one do not fit, dealt out evenly",
-                    kSpread);
+    row.Assume("stages: layers of the first or last one do not fit, dealt out evenly", kSpread);
   }
   plan.job.compute_dtype = graph::ActivationType(plan.style.precision);
-  plan.cluster = ClusterOfRow(row, plan.job.parallel.world_size(), &assumptions);
+  plan.cluster = ClusterOfRow(row, plan.job.parallel.world_size());
   plan.style.moe_node_ranks = NodeRanksOfExperts(plan.job.parallel, plan.cluster.gpus_per_node);
   if (plan.measured_bytes.has_value()) {
-    const Result<double> bytes = BytesOfPlan(row, plan, &assumptions);
+    const Result<double> bytes = BytesOfPlan(row, plan);
     if (bytes.ok()) {
       plan.predicted_bytes = *bytes;
     } else {
       plan.cannot_predict_bytes = bytes.status().message();
     }
   }
-  NoteLackingFormat(plan, &assumptions);
-  NoteUncertain(row, plan, &assumptions);
+  NoteLackingFormat(row, plan);
+  NoteUncertain(row, plan);
   plan.assumptions = assumptions.texts();
   plan.assumption_spread = assumptions.spread();
   return plan;

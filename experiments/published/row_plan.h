@@ -31,7 +31,7 @@ struct RowPlan {
   std::string cannot_predict_bytes;       // why not, if it is measured
 };
 
-RowPlan PlanRow(const PublishedRow& row);
+RowPlan PlanRow(const PublishedRow& stated);
 
 // All rows of the tables of these paths, in order.
 Result<std::vector<RowPlan>> PlanTables(const std::vector<std::string>& paths);

@@ -99,8 +99,7 @@ std::string_view ModelName(const PublishedRow& row) {
 
 // Tables of one year write FP8-MX for what those of the next call MXFP8.
 bool SamePrecision(const PublishedRow& row, const PublishedRow& other) {
-  Assumptions none;
-  return PrecisionOfRow(row, &none) == PrecisionOfRow(other, &none);
+  return PrecisionOfRow(row.With(nullptr)) == PrecisionOfRow(other);
 }
 
 // In months; a change of plan or precision changes a recipe more than a release does.
@@ -158,7 +157,7 @@ bool BuiltBefore(const PublishedRow& row, int year, int month) {
   return false;
 }
 
-std::string RecipeOfRow(const PublishedRow& row, Assumptions* assumptions) {
+std::string RecipeOfRow(const PublishedRow& row) {
   std::string recipe = Own(row);
   if (!recipe.empty()) {
     return recipe;
@@ -186,13 +185,13 @@ std::string RecipeOfRow(const PublishedRow& row, Assumptions* assumptions) {
   }
   if (!recipe.empty()) {
     constexpr double kSpread = 0.05;
-    assumptions->Add("recipe: as that of the nearest release", kSpread);
+    row.Assume("recipe: as that of the nearest release", kSpread);
   } else if (row.Is("bridge") && !row.Text("experts").empty()) {
     constexpr double kLatest = 12 * 26 + 8;
     recipe = UsualOfRelease(row, date.value_or(kLatest));
     if (!recipe.empty()) {
-      assumptions->Add("recipe: as those of its release for such models and GPUs",
-                       date.has_value() ? 0.15 : 0.4);
+      row.Assume("recipe: as those of its release for such models and GPUs",
+                 date.has_value() ? 0.15 : 0.4);
     }
   }
   return recipe;

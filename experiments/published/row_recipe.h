@@ -5,8 +5,6 @@
 #include <string>
 #include <string_view>
 
-#include "launch/plan/assumptions.h"
-
 #include "experiments/published/published_row.h"
 
 namespace prism::launch {
@@ -14,7 +12,7 @@ namespace prism::launch {
 // The row's own recipe; otherwise, noted as assumed, that of the release of the same model on the
 // same GPU which is nearest in precision, plan and date; otherwise what recipes of its date have in
 // common. In lower case; "" if nothing is known.
-std::string RecipeOfRow(const PublishedRow& row, Assumptions* assumptions);
+std::string RecipeOfRow(const PublishedRow& row);
 
 // Whether the row names a release by year (of the century) and month, or one of Megatron-Core by
 // number, that is before `year` and `month`: "NeMo 24.03.01" and "0.8.0" are before 24, 9.

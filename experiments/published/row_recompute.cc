@@ -22,45 +22,43 @@ constexpr EnumNames<uint32_t, 6> kPartNames = {
      {graph::kRecomputeCoreAttention, "core-attention"}}};
 
 // What the column says.
-graph::Recompute Stated(const PublishedRow& row, Assumptions* assumptions) {
+graph::Recompute Stated(const PublishedRow& row) {
   const std::string_view stated = row.Meaning("recompute");
   if (stated == "none") {
     return graph::Recompute::kNone;
   }
   if (stated == "full" && row.Is("recompute block")) {
-    assumptions->Add("recompute: every layer, not only those of a block", kUnknownWord);
+    row.Assume("recompute: every layer, not only those of a block", kUnknownWord);
   } else if (stated == "on") {
-    assumptions->Add("recompute: on without saying what, taken for whole layers", kUnknownWord);
+    row.Assume("recompute: on without saying what, taken for whole layers", kUnknownWord);
   } else if (stated.empty() && row.Meaning("recompute part").empty()) {
-    assumptions->Add(fmt::format("recompute: '{}' taken for selective", row.Lower("recompute")),
-                     kUnknownWord);
+    row.Assume(fmt::format("recompute: '{}' taken for selective", row.Lower("recompute")),
+               kUnknownWord);
   }
   return stated == "full" || stated == "on" ? graph::Recompute::kFull
                                             : graph::Recompute::kSelective;
 }
 
 // What was usual where the column is empty.
-graph::Recompute Usual(const PublishedRow& row,
-                       const graph::ModelSpec& model,
-                       Assumptions* assumptions) {
+graph::Recompute Usual(const PublishedRow& row, const graph::ModelSpec& model) {
   const std::string_view usual = row.Meaning("usual recompute");
   if (usual == "counted" || usual == "full") {
-    assumptions->Add(usual == "full" ? "recompute: full, as before 2022"
-                                     : "recompute: full, as the source counts its FLOPs");
+    row.Assume(usual == "full" ? "recompute: full, as before 2022"
+                               : "recompute: full, as the source counts its FLOPs");
     return graph::Recompute::kFull;
   }
   constexpr double kSpread = 0.08;
   if (FamilyOfRow(row) == FrameworkFamily::kJax) {
-    assumptions->Add("recompute: feed-forwards and norms, else JAX's runs would not fit", kSpread);
+    row.Assume("recompute: feed-forwards and norms, else JAX's runs would not fit", kSpread);
     return graph::Recompute::kSelective;
   }
   if (usual == "torchtitan") {
-    assumptions->Add("recompute: per op, as torchtitan's presets have it", kSpread);
+    row.Assume("recompute: per op, as torchtitan's presets have it", kSpread);
     return graph::Recompute::kSelective;
   }
   // With flash attention the core is recomputed by its kernel anyway and nothing else is.
   const bool unfused = usual == "selective" || LacksFusedAttention(row, model);
-  assumptions->Add(unfused ? "recompute: selective" : "recompute: none");
+  row.Assume(unfused ? "recompute: selective" : "recompute: none");
   return unfused ? graph::Recompute::kSelective : graph::Recompute::kNone;
 }
 
@@ -76,20 +74,18 @@ bool IsKnownWord(const std::string& word) {
 
 }  // namespace
 
-graph::Recompute RecomputeOfRow(const PublishedRow& row,
-                                const graph::ModelSpec& model,
-                                Assumptions* assumptions) {
-  return row.Text("recompute").empty() ? Usual(row, model, assumptions) : Stated(row, assumptions);
+graph::Recompute RecomputeOfRow(const PublishedRow& row, const graph::ModelSpec& model) {
+  return row.Text("recompute").empty() ? Usual(row, model) : Stated(row);
 }
 
-uint32_t RecomputePartsOfRow(const PublishedRow& row, Assumptions* assumptions) {
+uint32_t RecomputePartsOfRow(const PublishedRow& row) {
   if (FamilyOfRow(row) == FrameworkFamily::kTorchtitan) {
     return row.Is("every layer") ? graph::kRecomputeEverySecondLayer
                                  : graph::kRecomputeEverySecondMatmul;
   }
   for (const std::string& word : row.Words("recompute")) {
     if (row.Is("lists parts") && !IsKnownWord(word)) {
-      assumptions->Add(fmt::format("recompute: '{}' is not known, left out", word), kUnknownWord);
+      row.Assume(fmt::format("recompute: '{}' is not known, left out", word), kUnknownWord);
     }
   }
   const uint32_t parts = row.Parts("recompute part", kPartNames);

@@ -4,17 +4,14 @@
 #include <cstdint>
 
 #include "graph/job/job.h"
-#include "launch/plan/assumptions.h"
 
 #include "experiments/published/published_row.h"
 
 namespace prism::launch {
 
-graph::Recompute RecomputeOfRow(const PublishedRow& row,
-                                const graph::ModelSpec& model,
-                                Assumptions* assumptions);
+graph::Recompute RecomputeOfRow(const PublishedRow& row, const graph::ModelSpec& model);
 
 // RecomputePart of a selective one: those that it names, the core of attention if it names none.
-uint32_t RecomputePartsOfRow(const PublishedRow& row, Assumptions* assumptions);
+uint32_t RecomputePartsOfRow(const PublishedRow& row);
 
 }  // namespace prism::launch

@@ -44,34 +44,31 @@ int64_t GpusOfReplica(const PublishedRow& row, int64_t gpus) {
 
 // tp and pp of a replica whose context parallelism is printed: tensor parallel inside a node and
 // pipeline parallel beyond.
-void AssumeBesideContext(int64_t cp,
+void AssumeBesideContext(const PublishedRow& row,
+                         int64_t cp,
                          int64_t replica,
-                         Assumptions* assumptions,
                          graph::ParallelSizes* sizes) {
   constexpr double kSpread = 0.3;
   constexpr int64_t kNode = 8;
   const int64_t left = std::max<int64_t>(1, replica / cp);
   sizes->tp = static_cast<int32_t>(std::min(left, kNode));
   sizes->pp = static_cast<int32_t>(left / sizes->tp);
-  assumptions->Add("parallel plan: only cp is printed, else the usual one", kSpread);
+  row.Assume("parallel plan: only cp is printed, else the usual one", kSpread);
 }
 
 // A run whose plan is not printed at all. Replicas are divided as in the nearest run that prints
 // its plan, with the rest after tp and pp being context parallel; if there is none, they are tensor
 // parallel inside a node and pipeline parallel beyond.
-void AssumePlan(const PublishedRow& row,
-                int64_t gpus,
-                Assumptions* assumptions,
-                graph::ParallelSizes* sizes) {
+void AssumePlan(const PublishedRow& row, int64_t gpus, graph::ParallelSizes* sizes) {
   if (FamilyOfRow(row) == FrameworkFamily::kJax) {
-    assumptions->Add("parallel plan: not printed, fully sharded", 0.03);
+    row.Assume("parallel plan: not printed, fully sharded", 0.03);
     return;
   }
   const int64_t replica = GpusOfReplica(row, gpus);
   const std::optional<PublishedRow> like = NearestPlan(row, gpus, "tp");
   const std::optional<int64_t> stated_cp = row.Integer("cp");
   if (stated_cp.has_value() && !(like.has_value() && like->Integer("cp") == stated_cp)) {
-    AssumeBesideContext(*stated_cp, std::max(replica, *stated_cp), assumptions, sizes);
+    AssumeBesideContext(row, *stated_cp, std::max(replica, *stated_cp), sizes);
     return;
   }
   if (like.has_value()) {
@@ -85,20 +82,20 @@ void AssumePlan(const PublishedRow& row,
       sizes->tp = tp;
       sizes->pp = pp;
       sizes->cp = cp;
-      assumptions->Add("parallel plan: not printed, as in the nearest run that prints one", 0.03);
+      row.Assume("parallel plan: not printed, as in the nearest run that prints one", 0.03);
       return;
     }
     if (replica % (int64_t{tp} * pp) == 0) {
       sizes->tp = tp;
       sizes->pp = pp;
       sizes->cp = static_cast<int32_t>(replica / (int64_t{tp} * pp));
-      assumptions->Add("parallel plan: not printed, as in the nearest run that prints one", 0.03);
+      row.Assume("parallel plan: not printed, as in the nearest run that prints one", 0.03);
       return;
     }
   }
   sizes->tp = static_cast<int32_t>(std::min<int64_t>(replica, 8));
   sizes->pp = static_cast<int32_t>(replica / sizes->tp);
-  assumptions->Add("parallel plan: not printed, the usual one", 0.12);
+  row.Assume("parallel plan: not printed, the usual one", 0.12);
 }
 
 bool HasExperts(const PublishedRow& row) {
@@ -107,10 +104,7 @@ bool HasExperts(const PublishedRow& row) {
 
 // Megatron-LM and NeMo divide experts as they divide layers unless told otherwise; recipes of
 // Megatron-Bridge and of DeepSeek-V3 say 1, and Megatron-Core's own pages usually print 1.
-int32_t ExpertTensorDegree(const PublishedRow& row,
-                           int32_t tp,
-                           int64_t gpus,
-                           Assumptions* assumptions) {
+int32_t ExpertTensorDegree(const PublishedRow& row, int32_t tp, int64_t gpus) {
   const std::optional<int64_t> stated = row.Integer("etp");
   const bool open = !stated.has_value() && tp > 1 && HasExperts(row) &&
                     FamilyOfRow(row) == FrameworkFamily::kMegatronCore && !row.Is("whole experts");
@@ -118,41 +112,38 @@ int32_t ExpertTensorDegree(const PublishedRow& row,
     return Degree(stated);
   }
   if (StatesArguments(row) || !row.Is("own scripts")) {
-    assumptions->Add("experts: divided over tp, as Megatron-Core does unless told otherwise");
+    row.Assume("experts: divided over tp, as Megatron-Core does unless told otherwise");
     return tp;
   }
   constexpr double kSpread = 0.2;
   if (const std::optional<PublishedRow> like = NearestPlan(row, gpus, "etp")) {
-    assumptions->Add("experts: divided as in the nearest run that says so", kSpread);
+    row.Assume("experts: divided as in the nearest run that says so", kSpread);
     return std::min(tp, Degree(like->Integer("etp")));
   }
-  assumptions->Add("experts: whole on a rank", kSpread);
+  row.Assume("experts: whole on a rank", kSpread);
   return 1;
 }
 
 // Degrees of experts if the row has experts and gives none: as in the nearest run, else inside a
 // node.
-int32_t ExpertDegree(const PublishedRow& row, int64_t gpus, Assumptions* assumptions) {
+int32_t ExpertDegree(const PublishedRow& row, int64_t gpus) {
   const std::optional<int64_t> stated = row.Integer("ep");
   if (stated.has_value() || !HasExperts(row)) {
     return Degree(stated);
   }
   constexpr double kSpread = 0.2;
   if (const std::optional<PublishedRow> like = NearestPlan(row, gpus, "ep")) {
-    assumptions->Add("expert parallel: not stated, as in the nearest run", kSpread);
+    row.Assume("expert parallel: not stated, as in the nearest run", kSpread);
     return Degree(like->Integer("ep"));
   }
   constexpr int32_t kInsideNode = 8;
-  assumptions->Add("expert parallel: not stated, inside a node", kSpread);
+  row.Assume("expert parallel: not stated, inside a node", kSpread);
   return kInsideNode;
 }
 
 // A degree that the row omits is its GPUs divided by the others: the first missing one of tp, pp
 // and cp if the number of replicas is given, else cp if there are fewer sequences than replicas.
-void FillDegree(const PublishedRow& row,
-                int64_t gpus,
-                Assumptions* assumptions,
-                graph::ParallelSizes* sizes) {
+void FillDegree(const PublishedRow& row, int64_t gpus, graph::ParallelSizes* sizes) {
   const int64_t known = int64_t{sizes->tp} * sizes->pp * sizes->cp;
   const int64_t replicas = row.Integer("dp").value_or(0);
   if (known > gpus || replicas > gpus) {
@@ -169,27 +160,24 @@ void FillDegree(const PublishedRow& row,
     }
     if (missing != nullptr && left > 1 && left * known * replicas == gpus) {
       *missing = static_cast<int32_t>(left);
-      assumptions->Add("parallel plan: the degree that is not printed is what the others leave");
+      row.Assume("parallel plan: the degree that is not printed is what the others leave");
     } else if (missing == nullptr && crowded) {
       // Not all that are left can be replicas.
       constexpr double kSpread = 0.15;
       sizes->cp *= static_cast<int32_t>(gpus / (known * batch));
-      assumptions->Add("context parallel: more ranks than printed, a sequence a replica", kSpread);
+      row.Assume("context parallel: more ranks than printed, a sequence a replica", kSpread);
     }
     return;
   }
   if (crowded && !row.Integer("cp").has_value()) {
     sizes->cp = static_cast<int32_t>(gpus / (known * batch));
-    assumptions->Add("context parallel: not printed, as many ranks as leave a replica a sequence",
-                     0.1);
+    row.Assume("context parallel: not printed, as many ranks as leave a replica a sequence", 0.1);
   }
 }
 
 // GPUs of the job: printed, or the product of the degrees. If the number of replicas is not given
 // either: the fewest that fill a node and hold the experts.
-int64_t GpusOfRow(const PublishedRow& row,
-                  const graph::ParallelSizes& sizes,
-                  Assumptions* assumptions) {
+int64_t GpusOfRow(const PublishedRow& row, const graph::ParallelSizes& sizes) {
   if (const std::optional<int64_t> stated = row.Integer("num_gpus")) {
     return *stated;
   }
@@ -203,14 +191,13 @@ int64_t GpusOfRow(const PublishedRow& row,
   constexpr int32_t kUsualNode = 8;
   constexpr int32_t kOfRelease = 8 * kUsualNode;  // the least that most of Megatron-LM's need
   const bool of_release = row.Is("release run");
-  assumptions->Add(of_release ? "number of GPUs: 64, or the fewest nodes that hold the plan"
-                              : "number of GPUs: the fewest nodes that hold the plan",
-                   kSpread);
+  row.Assume(of_release ? "number of GPUs: 64, or the fewest nodes that hold the plan"
+                        : "number of GPUs: the fewest nodes that hold the plan",
+             kSpread);
   const int64_t of_node =
       row.Integer("gpus_per_node").has_value() ? Degree(row.Integer("gpus_per_node")) : kUsualNode;
-  Assumptions noted_later;
   const int64_t of_experts = int64_t{sizes.pp} * Degree(row.Integer("ep")) *
-                             ExpertTensorDegree(row, sizes.tp, replica, &noted_later);
+                             ExpertTensorDegree(row.With(nullptr), sizes.tp, replica);
   const int64_t least = of_release ? std::max<int64_t>(of_node, kOfRelease) : of_node;
   return std::lcm(replica,
                   std::clamp<int64_t>(of_experts, least, std::max<int64_t>(least, kMaxDegree)));
@@ -240,23 +227,23 @@ std::optional<PublishedRow> NearestPlan(const PublishedRow& row,
   return nearest;
 }
 
-Result<graph::ParallelSizes> SizesOfRow(const PublishedRow& row, Assumptions* assumptions) {
+Result<graph::ParallelSizes> SizesOfRow(const PublishedRow& row) {
   graph::ParallelSizes sizes;
   sizes.tp = Degree(row.Integer("tp"));
   sizes.pp = Degree(row.Integer("pp"));
   sizes.cp = Degree(row.Integer("cp"));
   const int64_t stated_replicas = row.Integer("dp").value_or(0);
-  const int64_t gpus = GpusOfRow(row, sizes, assumptions);
+  const int64_t gpus = GpusOfRow(row, sizes);
   if (gpus <= 0 || gpus > kMaxDegree) {
     return RunFailed("number of GPUs is missing");
   }
-  sizes.ep = ExpertDegree(row, gpus, assumptions);
+  sizes.ep = ExpertDegree(row, gpus);
   if (!row.Integer("tp").has_value() && !row.Integer("pp").has_value()) {
-    AssumePlan(row, gpus, assumptions, &sizes);
+    AssumePlan(row, gpus, &sizes);
   } else {
-    FillDegree(row, gpus, assumptions, &sizes);
+    FillDegree(row, gpus, &sizes);
   }
-  sizes.etp = ExpertTensorDegree(row, sizes.tp, gpus, assumptions);
+  sizes.etp = ExpertTensorDegree(row, sizes.tp, gpus);
   sizes.vpp = sizes.pp == 1 ? 1 : Degree(row.Integer("vpp"));
   const int64_t model_parallel = int64_t{sizes.tp} * sizes.pp * sizes.cp;
   if (model_parallel > gpus) {
@@ -264,11 +251,11 @@ Result<graph::ParallelSizes> SizesOfRow(const PublishedRow& row, Assumptions* as
   }
   sizes.dp = static_cast<int32_t>(gpus / model_parallel);
   if (const int64_t idle = gpus % model_parallel; idle > 0) {
-    assumptions->Add("GPUs: those that the plan does not divide are idle",
-                     static_cast<double>(idle) / static_cast<double>(gpus));
+    row.Assume("GPUs: those that the plan does not divide are idle",
+               static_cast<double>(idle) / static_cast<double>(gpus));
   }
   if (stated_replicas != 0 && stated_replicas != sizes.dp) {
-    assumptions->Add("data parallel degree: GPUs / (tp x pp x cp), not what is printed");
+    row.Assume("data parallel degree: GPUs / (tp x pp x cp), not what is printed");
   }
   return sizes;
 }

@@ -61,10 +61,7 @@ bool IsOlderThan(const PublishedRow& row, std::string_view date) {
 }
 
 // Defaults of the framework that depend on its release, or on a column of their own.
-void ReadRelease(const PublishedRow& row,
-                 const graph::JobSpec& job,
-                 Assumptions* assumptions,
-                 TrainingStyle* style) {
+void ReadRelease(const PublishedRow& row, const graph::JobSpec& job, TrainingStyle* style) {
   switch (FamilyOfRow(row)) {
     case FrameworkFamily::kMegatronLm:
       // By the paper that a row is from.
@@ -83,7 +80,7 @@ void ReadRelease(const PublishedRow& row,
       }
       if (row.Text("framework_version").empty() && job.model.moe.experts == 0) {
         constexpr double kSpread = 0.05;
-        assumptions->Add("release: not stated, as of 2025", kSpread);
+        row.Assume("release: not stated, as of 2025", kSpread);
       }
       break;
     case FrameworkFamily::kFsdp:
@@ -123,21 +120,18 @@ int64_t LeadingNumber(const std::string& text) {
 }
 
 // Flags that say neither yes nor no, nor anything else that is known.
-void NoteUnreadFlags(const PublishedRow& row, Assumptions* assumptions) {
+void NoteUnreadFlags(const PublishedRow& row) {
   constexpr double kSpread = 0.05;
   for (const char* column : {"sp", "dist_optimizer", "tp_comm_overlap", "dp_overlap", "compile"}) {
     if (!row.Knows(column)) {
-      assumptions->Add(
+      row.Assume(
           fmt::format("{}: '{}' is not known, taken as not stated", column, row.Text(column)),
           kSpread);
     }
   }
 }
 
-void ReadFlags(const PublishedRow& row,
-               const graph::JobSpec& job,
-               Assumptions* assumptions,
-               TrainingStyle* style) {
+void ReadFlags(const PublishedRow& row, const graph::JobSpec& job, TrainingStyle* style) {
   if (const std::optional<bool> overlap = row.Flag("tp_comm_overlap")) {
     style->tp_comm_overlap = *overlap && job.parallel.tp > 1;
   }
@@ -150,7 +144,7 @@ void ReadFlags(const PublishedRow& row,
     style->overlap_param_gather = row.Is("parameters overlap");
   }
   if (FamilyOfRow(row) != FrameworkFamily::kJax) {
-    style->recompute_parts = RecomputePartsOfRow(row, assumptions);
+    style->recompute_parts = RecomputePartsOfRow(row);
   }
   style->frozen_weights = row.Is("adapters");
   // MLPerf's benchmark drops 10%; NeMo's recipes nothing.
@@ -177,11 +171,8 @@ void ReadSharding(const PublishedRow& row, int32_t replicas, TrainingStyle* styl
   }
 }
 
-void ReadRecipe(const PublishedRow& row,
-                const graph::JobSpec& job,
-                Assumptions* assumptions,
-                TrainingStyle* style) {
-  const std::string recipe = RecipeOfRow(row, assumptions);
+void ReadRecipe(const PublishedRow& row, const graph::JobSpec& job, TrainingStyle* style) {
+  const std::string recipe = RecipeOfRow(row);
   const PublishedRow with = row.WithRecipe(recipe);
   if (with.Is("graph")) {
     style->host_cost = graph::HostCost::kGraph;
@@ -197,14 +188,13 @@ void ReadRecipe(const PublishedRow& row,
   style->moe_overlap = with.Is("experts overlap");
   if (recipe.empty() && row.Is("bridge") && !style->moe_drop_and_pad) {
     style->moe_fused_dispatch = true;
-    assumptions->Add("dispatcher of experts: DeepEP or HybridEP, as most recipes have",
-                     kDispatchSpread);
+    row.Assume("dispatcher of experts: DeepEP or HybridEP, as most recipes have", kDispatchSpread);
   }
   const bool silent = row.Is("own scripts") && !StatesArguments(row) &&
                       !row.Is("names dispatcher") && recipe.empty();
   if (silent && job.parallel.ep > 1) {
     constexpr double kSpread = 0.2;
-    assumptions->Add("dispatcher of experts: all-to-all, Megatron-Core's default", kSpread);
+    row.Assume("dispatcher of experts: all-to-all, Megatron-Core's default", kSpread);
   }
 }
 
@@ -222,42 +212,40 @@ FrameworkFamily FamilyOfRow(const PublishedRow& row) {
   return KnownFamily(row).value_or(FrameworkFamily::kMegatronCore);
 }
 
-graph::Precision PrecisionOfRow(const PublishedRow& row, Assumptions* assumptions) {
+graph::Precision PrecisionOfRow(const PublishedRow& row) {
   const std::optional<graph::Precision> named = PrecisionNamed(row.Text("precision"));
   const bool is_fp8 = named == graph::Precision::kFloat8 || named == graph::Precision::kFloat8Block;
   if (is_fp8 && row.Is("scale a row")) {
     constexpr double kSpread = 0.1;
-    assumptions->Add("fp8 with a scale a row: at the rate of bf16, as its kernels of 2024",
-                     kSpread);
+    row.Assume("fp8 with a scale a row: at the rate of bf16, as its kernels of 2024", kSpread);
     return graph::Precision::kBfloat16;
   }
   if (named.has_value()) {
     return *named;
   }
   if (row.Is("mlperf") && row.Is("8-bit units")) {
-    assumptions->Add("precision: fp8, as the other submissions of the benchmark");
+    row.Assume("precision: fp8, as the other submissions of the benchmark");
     return graph::Precision::kFloat8;
   }
   if (row.Is("noted bf16")) {
-    assumptions->Add("precision: bf16, as noted");
+    row.Assume("precision: bf16, as noted");
     return graph::Precision::kBfloat16;
   }
   const graph::Precision usual = FrameworkOf(FamilyOfRow(row)).precision;
   if (!row.Text("precision").empty()) {
     constexpr double kSpread = 0.3;
-    assumptions->Add("precision: what is printed is not known", kSpread);
+    row.Assume("precision: what is printed is not known", kSpread);
   }
-  NotePrecision(usual, assumptions);
+  if (row.notes() != nullptr) {
+    NotePrecision(usual, row.notes());
+  }
   return usual;
 }
 
-TrainingStyle StyleOfRow(const PublishedRow& row,
-                         const graph::JobSpec& job,
-                         Assumptions* assumptions) {
+TrainingStyle StyleOfRow(const PublishedRow& row, const graph::JobSpec& job) {
   const FrameworkFamily family = FamilyOfRow(row);
-  TrainingStyle style =
-      StyleOfFramework(FrameworkOf(family), PrecisionOfRow(row, assumptions), job);
-  ReadRelease(row, job, assumptions, &style);
+  TrainingStyle style = StyleOfFramework(FrameworkOf(family), PrecisionOfRow(row), job);
+  ReadRelease(row, job, &style);
   const bool early =
       family == FrameworkFamily::kMegatronLm || family == FrameworkFamily::kMegatronDeepSpeed;
   if (early && row.Text("precision").empty() && style.precision == graph::Precision::kBfloat16) {
@@ -269,28 +257,27 @@ TrainingStyle StyleOfRow(const PublishedRow& row,
     style.separate_fp32_gradients = true;
   }
   if (StatesArguments(row)) {
-    ReadArguments(row, assumptions, &style);
+    ReadArguments(row, &style);
   }
   style.schedule = row.Meant("schedule", kScheduleNames).value_or(style.schedule);
   if (const std::optional<int64_t> step = row.Meant("ablation")) {
     ReadAblation(*step, &style);
   }
-  ReadFlags(row, job, assumptions, &style);
+  ReadFlags(row, job, &style);
   ReadSharding(row, job.parallel.dp, &style);
-  NoteUnreadFlags(row, assumptions);
+  NoteUnreadFlags(row);
   if (family == FrameworkFamily::kMegatronCore) {
-    ReadRecipe(row, job, assumptions, &style);
+    ReadRecipe(row, job, &style);
     if (LacksFusedAttention(row, job.model)) {
-      assumptions->Add("attention: unfused, as no library had kernels for these heads", 0.3);
+      row.Assume("attention: unfused, as no library had kernels for these heads", 0.3);
     }
   }
-  GatherNarrowly(FrameworkOf(family), assumptions, &style);
+  GatherNarrowly(FrameworkOf(family), row.notes(), &style);
   if (row.Is("packed")) {
     style.packed_length = 256;  // of pairs of a question and an answer
-    assumptions->Add(
-        "fine-tuning: packed sequences of about 256 tokens, which attend by themselves");
+    row.Assume("fine-tuning: packed sequences of about 256 tokens, which attend by themselves");
   }
-  NoteNarrowSums(style, job, assumptions);
+  NoteNarrowSums(style, job, row.notes());
   return style;
 }
 

@@ -6,7 +6,6 @@
 
 #include "graph/job/job.h"
 #include "graph/job/training_style.h"
-#include "launch/plan/assumptions.h"
 #include "launch/plan/frameworks/framework.h"
 
 #include "experiments/published/published_row.h"
@@ -24,11 +23,9 @@ FrameworkFamily FamilyOfRow(const PublishedRow& row);
 bool LacksFusedAttention(const PublishedRow& row, const graph::ModelSpec& model);
 
 // Format of matrix products; if the row does not say, that of framework and GPU.
-graph::Precision PrecisionOfRow(const PublishedRow& row, Assumptions* assumptions);
+graph::Precision PrecisionOfRow(const PublishedRow& row);
 
 // `job` is that of the row.
-graph::TrainingStyle StyleOfRow(const PublishedRow& row,
-                                const graph::JobSpec& job,
-                                Assumptions* assumptions);
+graph::TrainingStyle StyleOfRow(const PublishedRow& row, const graph::JobSpec& job);
 
 }  // namespace prism::launch

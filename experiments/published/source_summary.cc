@@ -1,11 +1,15 @@
 #include "experiments/published/source_summary.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
 #include <utility>
 
+#include "launch/inputs/csv_table.h"
 #include "launch/inputs/presets.h"
+#include "launch/plan/peak_flops.h"
 
-#include "experiments/published/baseline.h"
+#include "experiments/published/tables.h"
 
 namespace prism::launch {
 namespace {
@@ -23,14 +27,43 @@ Result<FittedCount> FittedParametersOf(const std::string& name) {
   return count;
 }
 
+std::vector<PublishedError> PublishedErrorsOf(const std::string& source) {
+  static const Result<CsvTable> csv = CsvTable::Parse(kErrorsCsv, "published_errors.csv");
+  std::vector<PublishedError> errors;
+  for (size_t row = 0; row < csv->row_count(); ++row) {
+    if (csv->Field(row, "source") == source) {
+      errors.push_back({csv->Field(row, "system"), csv->Field(row, "statistic"),
+                        std::atof(csv->Field(row, "error_pct").c_str()), csv->Field(row, "scope")});
+    }
+  }
+  return errors;
+}
+
 PredictedPoint PointOf(const RowOutcome& outcome) {
   const RowPrediction& prediction = outcome.prediction;
   return {prediction.seconds, prediction.low_s, prediction.high_s, *outcome.plan->measured_s,
           outcome.plan->group};
 }
 
+// What a prediction has to beat: model FLOPs over peak over one efficiency, times the pipeline
+// bubble of the schedule in closed form. Here at an efficiency of one; recomputed FLOPs are
+// counted, work on frozen weights is not.
+double IdealSeconds(const RowPlan& plan, const graph::ClusterSpec& cluster) {
+  constexpr double kFrozenShare = 2.0 / 3.0;  // no weight gradients
+  const graph::JobSpec& job = plan.job;
+  const double flops = graph::HardwareFlops(job) * (plan.style.frozen_weights ? kFrozenShare : 1.0);
+  const double rate =
+      static_cast<double>(job.parallel.world_size()) * PeakFlops(cluster, plan.style.precision);
+  const auto slots = static_cast<double>(job.microbatches() * job.parallel.vpp);
+  const double bubble = 1 + static_cast<double>(job.parallel.pp - 1) / slots;
+  return flops / rate * bubble;
+}
+
+// The efficiency, the baseline's only parameter, makes the geometric mean of predicted over
+// measured one on the rows that it is shown with.
 Status SummariseBaseline(const std::vector<const RowOutcome*>& compared, SourceSummary* summary) {
-  std::vector<BaselinePoint> points;
+  std::vector<double> ideal;
+  double logs = 0;
   std::vector<PredictedPoint> predicted;
   std::map<std::vector<std::string>, graph::ClusterSpec> clusters;
   for (const RowOutcome* outcome : compared) {
@@ -40,12 +73,15 @@ Status SummariseBaseline(const std::vector<const RowOutcome*>& compared, SourceS
       PRISM_ASSIGN_OR_RETURN(graph::ClusterSpec cluster, ComposeCluster(plan.cluster.profiles, {}));
       found = clusters.emplace(plan.cluster.profiles, std::move(cluster)).first;
     }
-    points.push_back({IdealSeconds(plan.job, plan.style, found->second), *plan.measured_s});
+    ideal.push_back(IdealSeconds(plan, found->second));
+    logs += std::log(ideal.back() / *plan.measured_s);
   }
-  summary->baseline_efficiency = FitEfficiency(points);
-  for (size_t i = 0; i < points.size(); ++i) {
-    const double seconds = points[i].ideal / summary->baseline_efficiency;
-    predicted.push_back({seconds, seconds, seconds, points[i].measured, compared[i]->plan->group});
+  summary->baseline_efficiency =
+      ideal.empty() ? 0 : std::exp(logs / static_cast<double>(ideal.size()));
+  for (size_t i = 0; i < ideal.size(); ++i) {
+    const double seconds = ideal[i] / summary->baseline_efficiency;
+    const RowPlan& plan = *compared[i]->plan;
+    predicted.push_back({seconds, seconds, seconds, *plan.measured_s, plan.group});
   }
   summary->baseline_errors = SummariseErrors(predicted);
   summary->baseline_ranking = SummariseRanking(predicted);
@@ -56,6 +92,7 @@ Result<SourceSummary> SummariseOne(std::string source,
                                    const std::vector<const RowOutcome*>& outcomes) {
   SourceSummary summary;
   summary.source = std::move(source);
+  summary.published = PublishedErrorsOf(summary.source);
   std::vector<const RowOutcome*> compared;
   std::vector<PredictedPoint> points;
   for (const RowOutcome* outcome : outcomes) {

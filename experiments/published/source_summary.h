@@ -27,6 +27,14 @@ struct FittedCount {
   int64_t memory = 0;  // memory.*: they affect only peaks
 };
 
+// A line of published_errors.csv: what another tool has published about runs of the source.
+struct PublishedError {
+  std::string system;
+  std::string statistic;  // "MAPE", "average" or "max"
+  double error_pct = 0;
+  std::string scope;
+};
+
 struct SourceSummary {
   std::string source;
   int64_t rows = 0;
@@ -40,6 +48,7 @@ struct SourceSummary {
   double baseline_efficiency = 0;
   ErrorStatistics baseline_errors;
   RankingStatistics baseline_ranking;
+  std::vector<PublishedError> published;
   // Fitted parameters that these predictions depend on, by profile.
   std::map<std::string, FittedCount> fitted_parameters;
 
