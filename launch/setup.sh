@@ -7,7 +7,7 @@ set -euo pipefail
 
 debian_packages=(
   g++ cmake ninja-build python3-venv clang-format-19
-  libopenmpi-dev openmpi-bin libprotobuf-dev protobuf-compiler libfmt-dev libcli11-dev
+  libopenmpi-dev openmpi-bin libprotobuf-dev protobuf-compiler libfmt-dev
   libtomlplusplus-dev libzstd-dev zlib1g-dev libxxhash-dev nlohmann-json3-dev libgtest-dev libgmock-dev
   rapidjson-dev librapidcheck-dev libsimgrid-dev libjemalloc-dev
 )

@@ -41,7 +41,8 @@ struct JobLine {
   double together_s = 0;
 };
 
-std::string Text(const std::vector<JobLine>& lines, const std::vector<graph::Warning>& warnings) {
+std::string SharedJobsText(const std::vector<JobLine>& lines,
+                           const std::vector<graph::Warning>& warnings) {
   std::string text;
   for (const JobLine& line : lines) {
     text += fmt::format("{}, from node {}: iteration time {} alone, {} together ({:+.2f} %)\n",
@@ -108,7 +109,7 @@ Result<std::string> ReplayOnSharedNetwork(const graph::LoadedGraph& first,
   }
   PRISM_ASSIGN_OR_RETURN(const std::vector<graph::Warning> warnings,
                          replayer::WarnOfNoEffect(first.graph, options));
-  return format == OutputFormat::kJson ? Json(lines, warnings) : Text(lines, warnings);
+  return format == OutputFormat::kJson ? Json(lines, warnings) : SharedJobsText(lines, warnings);
 }
 
 }  // namespace prism::launch

@@ -19,12 +19,6 @@ constexpr const char* kHelpTail =
     "\n"
     "prism VERB --help shows the options of a verb. Runs are made by prism-emulate.\n";
 
-std::vector<Verb> AllVerbs() {
-  return {ReplayVerb(), ReportVerb(), GraphShowVerb(), GraphValidateVerb(),
-          DiffVerb(),   MemVerb(),    ImportVerb(),    ExportVerb(),
-          FlightVerb(), SearchVerb(), PresetsVerb(),   BenchVerb()};
-}
-
 std::string HelpText(const std::vector<Verb>& verbs) {
   std::string text =
       "prism: inspect, replay, edit and compare what prism-emulate has written; search for plans.\n"

@@ -1,10 +1,12 @@
 #include "launch/cli/replay_arguments.h"
 
+#include <algorithm>
 #include <sstream>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "graph/base/check.h"
 #include "graph/base/file.h"
 
 namespace prism::launch {
@@ -27,60 +29,78 @@ Status ReadEdits(const std::string& path, std::vector<PerturbationText>* perturb
              : BadFile(fmt::format("{}: contains no perturbation; see --help", path));
 }
 
-}  // namespace
+struct ReplayArguments : Options {
+  std::vector<std::string> edits;  // files
+};
 
-std::vector<VerbOption> ReplayVerbOptions() {
-  return {{"perturb", "SPEC", "none", kPerturbationForms, true},
-          {"network", JoinedNames(kNetworkNames), "analytic",
+// In the options' own table, --network and --iterations are about recording and emulation, too.
+std::vector<Option<ReplayArguments>> ReplayTable() {
+  using A = ReplayArguments;
+  return {*std::ranges::find(OptionTable(), "perturb", &OptionRow::flag),
+          {"network", &A::network, OneOf(kNetworkNames),
            "speed of transfers between nodes: that of the slowest link on their path, or what "
            "sharing links with all other transfers leaves"},
-          {"edit", "FILE", "none",
+          {"edit", &A::edits, Text("FILE"),
            "perturbations from a file, one per line, # for comments; FILE.toml: compare the job "
            "with one whose program (overlap, buckets, recompute, optimizer, offload), kernels, "
            "ops, GPU, precision, cluster, algorithms or placement differ",
-           true},
-          {"iterations", "N", "3", "iterations to replay; the numbers are those of the last"}};
+           "none"},
+          {"iterations", &A::iterations, WholeNumber(1, 1000),
+           "iterations to replay; the numbers are those of the last"}};
 }
 
-std::vector<VerbOption> ExplanationOptions() {
+std::vector<Option<ExplanationChoice>> ExplanationTable() {
+  using C = ExplanationChoice;
   return {
-      {"costs", "", "off",
+      {"costs", &C::costs, Switch(),
        "also print what decided the times of kernels (measurements, models or bytes), with counts "
-       "and seconds"},
-      {"critical-path", "", "off",
+       "and seconds",
+       "off"},
+      {"critical-path", &C::critical_path, Switch(),
        "also print what determines the iteration time: compute, communication, bubble and host on "
-       "the longest path through all ranks"},
-      {"find-straggler", "", "off",
-       "also name the slow rank, by its compute time against its peers and by who waits for whom"}};
+       "the longest path through all ranks",
+       "off"},
+      {"find-straggler", &C::straggler, Switch(),
+       "also name the slow rank, by its compute time against its peers and by who waits for whom",
+       "off"}};
+}
+
+}  // namespace
+
+std::vector<OptionRow> ReplayVerbOptions() {
+  return RowsOf(ReplayTable());
+}
+
+std::vector<OptionRow> ExplanationOptions() {
+  return RowsOf(ExplanationTable());
 }
 
 Status ReadReplayArguments(const VerbArguments& arguments,
                            Options* options,
                            std::string* edit_file) {
-  decltype(options->perturb) given;
-  for (const std::string& spec : arguments.Texts("perturb")) {
-    given.push_back({spec, ""});
+  ReplayArguments given = {*options, {}};
+  PRISM_RETURN_IF_ERROR(ReadOptions(ReplayTable(), arguments.given(), &given));
+  if (!arguments.Has("perturb")) {
+    given.perturb.clear();
   }
-  for (const std::string& path : arguments.Texts("edit")) {
+  for (const std::string& path : given.edits) {
     if (!path.ends_with(".toml")) {
-      PRISM_RETURN_IF_ERROR(ReadEdits(path, &given));
+      PRISM_RETURN_IF_ERROR(ReadEdits(path, &given.perturb));
     } else if (!std::exchange(*edit_file, path).empty()) {
       return InvalidArgument("--edit takes one .toml file; merge them into one");
     }
   }
-  if (!given.empty()) {
-    options->perturb = std::move(given);
+  if (given.perturb.empty()) {
+    given.perturb = options->perturb;
   }
-  int64_t iterations = options->iterations;
-  PRISM_RETURN_IF_ERROR(arguments.ReadInt("iterations", 1, 1000, &iterations));
-  options->iterations = static_cast<int32_t>(iterations);
-  return arguments.ReadEnum("network", kNetworkNames, &options->network);
+  *options = std::move(given);
+  return OkStatus();
 }
 
 ExplanationChoice ReadExplanationChoice(const VerbArguments& arguments) {
-  return {.costs = arguments.Has("costs"),
-          .critical_path = arguments.Has("critical-path"),
-          .straggler = arguments.Has("find-straggler")};
+  ExplanationChoice choice;
+  PRISM_CHECK(ReadOptions(ExplanationTable(), arguments.given(), &choice).ok());  // switches
+  return choice;
 }
 
 }  // namespace prism::launch

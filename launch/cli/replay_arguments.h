@@ -14,8 +14,8 @@
 namespace prism::launch {
 
 // The entries of these options in a verb's table.
-std::vector<VerbOption> ReplayVerbOptions();
-std::vector<VerbOption> ExplanationOptions();
+std::vector<OptionRow> ReplayVerbOptions();
+std::vector<OptionRow> ExplanationOptions();
 
 // Applies the command line to `options`: its perturbations replace those already there.
 // `edit_file`: the --edit FILE.toml, which says what else is to change; "": none.

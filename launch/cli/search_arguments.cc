@@ -1,17 +1,17 @@
 #include "launch/cli/search_arguments.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
-#include <optional>
 #include <sstream>
 #include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "graph/base/parse_number.h"
 #include "graph/job/names.h"
 #include "launch/inputs/presets.h"
+#include "launch/plan/framework_style.h"
 #include "launch/plan/model_size.h"
 
 namespace prism::launch {
@@ -19,89 +19,143 @@ namespace {
 
 constexpr int64_t kMaxCount = int64_t{1} << 20;
 
-// Comma-separated whole numbers, each at least `lowest`.
+// Comma-separated whole numbers.
 template <typename T>
-Status ReadList(const VerbArguments& arguments,
-                const char* flag,
-                int64_t lowest,
-                std::vector<T>* list) {
-  const std::string text = arguments.Text(flag);
-  const char* at = text.data();
-  const char* end = at + text.size();
-  if (arguments.Has(flag) && text.empty()) {
-    return InvalidArgument(
-        fmt::format("--{} is empty; give numbers, or leave it out for any", flag));
-  }
-  while (at != end) {
-    int64_t value = 0;
-    const auto [next, error] = std::from_chars(at, end, value);
-    if (error != std::errc() || value < lowest || value > kMaxCount ||
-        (next != end && (*next != ',' || next + 1 == end))) {
-      return InvalidArgument(
-          fmt::format("--{}: '{}' is not a list N,N,... of whole numbers from {} to {}", flag, text,
-                      lowest, kMaxCount));
+Kind<std::vector<T>> Numbers(int64_t lowest, int64_t highest = kMaxCount) {
+  const auto read = [lowest, highest](std::string_view text, std::vector<T>* list) -> std::string {
+    if (text.empty()) {
+      return "is empty; give numbers, or leave it out for any";
     }
-    list->push_back(static_cast<T>(value));
-    at = next == end ? end : next + 1;
-  }
-  std::sort(list->begin(), list->end());
-  list->erase(std::unique(list->begin(), list->end()), list->end());
-  return OkStatus();
+    for (size_t at = 0; at <= text.size();) {
+      const size_t end = std::min(text.find(',', at), text.size());
+      int64_t value = 0;
+      if (!ParseNumber(text.substr(at, end - at), &value) || value < lowest || value > highest) {
+        return fmt::format("'{}' is not a list N,N,... of whole numbers from {} to {}", text,
+                           lowest, highest);
+      }
+      list->push_back(static_cast<T>(value));
+      at = end + 1;
+    }
+    std::sort(list->begin(), list->end());
+    list->erase(std::unique(list->begin(), list->end()), list->end());
+    return "";
+  };
+  return {"N,...", read,
+          [](const std::vector<T>& list) { return fmt::format("{}", fmt::join(list, ",")); }};
 }
 
-Status ReadRecompute(const VerbArguments& arguments, std::vector<graph::Recompute>* choices) {
-  const std::string text = arguments.Text("recompute", "any");
-  if (const auto recompute = graph::RecomputeNamed(text)) {
-    choices->push_back(*recompute);
-    return OkStatus();
-  }
-  return text == "any" ? OkStatus()
-                       : InvalidArgument(
-                             fmt::format("--recompute: '{}' is unknown; choose one of any, {}",
-                                         text, fmt::join(AllNames(graph::kRecomputeNames), ", ")));
+Kind<std::vector<std::string>> ModelNames() {
+  const auto read = [](std::string_view text, std::vector<std::string>* names) -> std::string {
+    std::istringstream rest{std::string(text)};
+    for (std::string name; std::getline(rest, name, ',');) {
+      names->push_back(name);
+    }
+    return names->empty() || std::ranges::find(*names, "") != names->end()
+               ? fmt::format("'{}' has an empty name; give NAME or NAME,NAME,...", text)
+               : "";
+  };
+  return {"PRESET|FILE,...", read,
+          [](const std::vector<std::string>& names) {
+            return fmt::format("{}", fmt::join(names, ","));
+          },
+          /*is_bare=*/false, PresetNames(PresetKind::kModel)};
 }
 
-Status ReadChoices(const VerbArguments& arguments, PlanChoices* choices) {
-  PRISM_RETURN_IF_ERROR(ReadList(arguments, "gpus", 1, &choices->gpus));
-  PRISM_RETURN_IF_ERROR(arguments.ReadInt("max-gpus", 1, kMaxCount, &choices->max_gpus));
-  PRISM_RETURN_IF_ERROR(ReadList(arguments, "tp", 1, &choices->tp));
-  PRISM_RETURN_IF_ERROR(ReadList(arguments, "cp", 1, &choices->cp));
-  PRISM_RETURN_IF_ERROR(ReadList(arguments, "pp", 1, &choices->pp));
-  PRISM_RETURN_IF_ERROR(ReadList(arguments, "dp", 1, &choices->dp));
-  PRISM_RETURN_IF_ERROR(ReadList(arguments, "ep", 1, &choices->ep));
-  PRISM_RETURN_IF_ERROR(ReadList(arguments, "vpp", 1, &choices->vpp));
-  PRISM_RETURN_IF_ERROR(ReadList(arguments, "micro-batch-size", 1, &choices->micro_batch_sizes));
-  PRISM_RETURN_IF_ERROR(ReadRecompute(arguments, &choices->recompute));
-  PRISM_RETURN_IF_ERROR(ReadList(arguments, "zero", 0, &choices->zero));
-  if (!choices->zero.empty() && choices->zero.back() > 3) {
-    return InvalidArgument("--zero: stages are 0 to 3; give some of them, as in 1,2");
-  }
-  std::string sequence_parallel = "any";
-  PRISM_RETURN_IF_ERROR(
-      arguments.ReadChoice("sequence-parallel", {"any", "on", "off"}, &sequence_parallel));
-  if (sequence_parallel != "any") {
-    choices->sequence_parallel = {sequence_parallel == "on"};
-  }
-  std::string offload = "none";
-  PRISM_RETURN_IF_ERROR(arguments.ReadChoice(
-      "offload", {"none", "optimizer", "activations", "all", "any"}, &offload));
-  const auto chosen = graph::OffloadNamed(offload);
-  choices->offload = {graph::Offload::kNone, graph::Offload::kOptimizer,
-                      graph::Offload::kActivations, graph::Offload::kAll};
-  if (chosen.has_value()) {
-    choices->offload = {*chosen};
-  }
-  return OkStatus();
+// "any" or one of the words, shown as that value.
+Kind<std::string> AnyOr(std::vector<std::string> words, std::string value_name) {
+  words.insert(words.begin(), "any");
+  Kind<std::string> kind = OneOf(std::move(words));
+  kind.value_name = std::move(value_name);
+  return kind;
 }
 
-Status ReadBound(const VerbArguments& arguments, const char* flag, std::optional<double>* bound) {
-  if (!arguments.Has(flag)) {
-    return OkStatus();
-  }
-  double value = 0;
-  PRISM_RETURN_IF_ERROR(arguments.ReadNumber(flag, &value));
-  *bound = value;
-  return OkStatus();
+// What is to be trained, where, and within which bounds.
+std::vector<Option<SearchArguments>> ProblemRows() {
+  using S = SearchArguments;
+  static constexpr EnumNames<Objective, 3> kObjectives = {
+      {{Objective::kTime, "time"}, {Objective::kCost, "cost"}, {Objective::kEnergy, "energy"}}};
+  return {
+      {"model", &S::models, ModelNames(),
+       "model to train; of several, find the largest that can be trained"},
+      {"cluster", &S::cluster, Text("PRESET|FILE", PresetNames(PresetKind::kCluster)),
+       "cluster to train on; its [costs] give prices and power"},
+      {"framework", &S::framework, Text("NAME", FrameworkNames()),
+       fmt::format("framework whose kernels, schedules and host costs apply: {}",
+                   fmt::join(FrameworkNames(), ", "))},
+      {"precision", &S::precision, Text("NAME", PrecisionNames()),
+       fmt::format("precision of matrix products: {}", fmt::join(PrecisionNames(), ", ")),
+       "the framework's"},
+      {"gpus", At(&S::choices, &PlanChoices::gpus), Numbers<int64_t>(1), "numbers of GPUs", "any"},
+      {"budget", &S::budget_usd, NumberAbove0("USD"), "rule out plans that cost more", "none"},
+      {"gpu-hours", &S::budget_gpu_hours, NumberAbove0("H"),
+       "rule out plans that take more GPU-hours", "none"},
+      {"deadline", &S::deadline_days, NumberAbove0("DAYS"), "rule out plans that take longer",
+       "none"},
+      {"tokens", &S::tokens, NumberAbove0("N"), "tokens to train on", "3e11"},
+      {"tokens-per-parameter", &S::tokens_per_parameter, NumberAbove0("R"),
+       "instead of --tokens: R times the model's parameters; about 20 is compute-optimal", "none"},
+      {"objective", &S::asked_objective, OneOf(kObjectives), "what to minimise",
+       "cost with --deadline, else time"},
+      {"price", &S::price, NumberAbove0("USD"), "price of one GPU-hour", "the cluster's"},
+      {"global-batch-size", &S::global_batch_size, WholeNumber(1, kMaxCount), "sequences",
+       "the model's"},
+      {"seq-len", &S::seq_len, WholeNumber(1, int64_t{1} << 24), "tokens", "the model's"},
+  };
+}
+
+// Which plans are tried.
+std::vector<Option<SearchArguments>> PlanRows() {
+  using S = SearchArguments;
+  using C = PlanChoices;
+  return {
+      {"max-gpus", At(&S::choices, &C::max_gpus), WholeNumber(1, kMaxCount),
+       "most GPUs to try, without --gpus"},
+      {"tp", At(&S::choices, &C::tp), Numbers<int32_t>(1), "tensor-parallel sizes", "any"},
+      {"cp", At(&S::choices, &C::cp), Numbers<int32_t>(1), "context-parallel sizes", "any"},
+      {"pp", At(&S::choices, &C::pp), Numbers<int32_t>(1), "pipeline stages", "any"},
+      {"dp", At(&S::choices, &C::dp), Numbers<int32_t>(1), "data-parallel sizes", "any"},
+      {"ep", At(&S::choices, &C::ep), Numbers<int32_t>(1), "expert-parallel sizes", "any"},
+      {"vpp", At(&S::choices, &C::vpp), Numbers<int32_t>(1),
+       "model chunks per stage (interleaving)", "any"},
+      {"micro-batch-size", At(&S::choices, &C::micro_batch_sizes), Numbers<int64_t>(1), "sequences",
+       "any"},
+      {"recompute", &S::recompute, AnyOr(AllNames(graph::kRecomputeNames), "NAME"),
+       "none, selective, full or any"},
+      {"zero", At(&S::choices, &C::zero), Numbers<int32_t>(0, 3), "ZeRO stages, 0 to 3", "any"},
+      {"sequence-parallel", &S::sequence_parallel, AnyOr({"on", "off"}, "on|off|any"),
+       "sequence parallelism along with tensor parallelism"},
+      {"offload", &S::offload, AnyOr({"none", "optimizer", "activations", "all"}, "NAME"),
+       "offload to host memory (the cluster's [host_memory]): optimizer (its states), activations "
+       "(of layers), all (both), none, or any (try each)"},
+      {"plan", &S::plans, Text("tp=8,pp=35,..."),
+       "also evaluate this plan, however it ranks: tp, cp, pp, dp, ep, vpp, mb, recompute, zero, "
+       "sp, offload; sizes default to 1, zero to 0, the rest to none and off; repeatable",
+       "none"},
+  };
+}
+
+// What else is asked, and where the answer goes.
+std::vector<Option<SearchArguments>> AnswerRows() {
+  using S = SearchArguments;
+  return {
+      {"graph", &S::graph, Text("FILE"),
+       "write the execution graph of the --plan, for prism replay, export, diff and mem", "none"},
+      {"vary", &S::vary, Text("KEY:FROM:TO:STEPS"),
+       "repeat the search over values of one number of the cluster: a parameter, gpu.memory_bytes, "
+       "costs.KEY or host_memory.KEY",
+       "none"},
+      {"jobs", &S::jobs, Text("FILE"),
+       "plan several jobs that share --gpus N: which job gets how many GPUs when, so that all "
+       "deadlines are met at the least cost or, with --objective time, the least makespan",
+       "none"},
+      {"top", &S::top, WholeNumber(1, kMaxCount), "plans to list"},
+      {"exhaustive", &S::exhaustive, Switch(), "evaluate and list every plan that fits", "off"},
+      {"threads", &S::asked_threads, WholeNumber(1, 1024), "threads per process",
+       "all; one under mpirun"},
+      {"csv", &S::csv, Text("FILE"), "write the listed plans", "none"},
+      {"svg", &S::svg, Text("FILE"), "plot them: price over days, or over the values of --vary",
+       "none"},
+  };
 }
 
 // Refuses two options that specify the same thing in different ways.
@@ -113,87 +167,70 @@ Status RefuseBoth(const VerbArguments& arguments, const char* one, const char* o
 
 }  // namespace
 
-Result<SearchOptions> ReadSearchOptions(const VerbArguments& arguments) {
-  SearchOptions options;
-  PRISM_RETURN_IF_ERROR(ReadChoices(arguments, &options.choices));
-  PRISM_RETURN_IF_ERROR(ReadBound(arguments, "budget", &options.budget_usd));
-  PRISM_RETURN_IF_ERROR(ReadBound(arguments, "gpu-hours", &options.budget_gpu_hours));
-  PRISM_RETURN_IF_ERROR(ReadBound(arguments, "deadline", &options.deadline_days));
-  for (const std::string& text : arguments.Texts("plan")) {
+std::vector<Option<SearchArguments>> SearchTable() {
+  std::vector<Option<SearchArguments>> table = ProblemRows();
+  Append(PlanRows(), &table);
+  Append(AnswerRows(), &table);
+  return table;
+}
+
+Result<SearchOptions> ReadSearchOptions(const VerbArguments& arguments,
+                                        const SearchArguments& search) {
+  SearchOptions options = search;
+  if (const auto recompute = graph::RecomputeNamed(search.recompute)) {
+    options.choices.recompute = {*recompute};
+  }
+  if (search.sequence_parallel != "any") {
+    options.choices.sequence_parallel = {search.sequence_parallel == "on"};
+  }
+  using enum graph::Offload;
+  const auto offload = graph::OffloadNamed(search.offload);
+  options.choices.offload =
+      offload ? std::vector{*offload} : std::vector{kNone, kOptimizer, kActivations, kAll};
+  for (const std::string& text : search.plans) {
     PRISM_ASSIGN_OR_RETURN(const Plan plan, ParsePlan(text));
     options.given.push_back(plan);
   }
-  const bool open = options.choices.gpus.empty();
   PRISM_RETURN_IF_ERROR(RefuseBoth(arguments, "gpus", "max-gpus"));
   PRISM_RETURN_IF_ERROR(RefuseBoth(arguments, "tokens", "tokens-per-parameter"));
   PRISM_RETURN_IF_ERROR(RefuseBoth(arguments, "top", "exhaustive"));
-  if (open && !options.budget_usd.has_value() && !options.budget_gpu_hours.has_value() &&
-      !options.deadline_days.has_value()) {
+  if (options.choices.gpus.empty() && !options.budget_usd && !options.budget_gpu_hours &&
+      !options.deadline_days) {
     return InvalidArgument(
         "nothing limits the search; give --gpus N (or N,M,...), --budget USD, --gpu-hours H or "
         "--deadline DAYS");
   }
   // A deadline or budget bounds one measure; unless the user says otherwise the other one is
   // minimised.
-  std::string objective = options.deadline_days.has_value() ? "cost" : "time";
-  PRISM_RETURN_IF_ERROR(arguments.ReadChoice("objective", {"time", "cost", "energy"}, &objective));
-  options.objective = objective == "time"   ? Objective::kTime
-                      : objective == "cost" ? Objective::kCost
-                                            : Objective::kEnergy;
-  int64_t top = 10;
-  PRISM_RETURN_IF_ERROR(arguments.ReadInt("top", 1, kMaxCount, &top));
-  options.top = static_cast<size_t>(top);
-  options.exhaustive = arguments.Has("exhaustive");
+  options.objective =
+      search.asked_objective.value_or(options.deadline_days ? Objective::kCost : Objective::kTime);
   return options;
 }
 
-Result<std::vector<std::string>> ReadModelNames(const VerbArguments& arguments) {
-  std::vector<std::string> models;
-  std::istringstream text(arguments.Text("model", "gpt3-175b"));
-  for (std::string model; std::getline(text, model, ',');) {
-    models.push_back(model);
-  }
-  if (models.empty() || std::find(models.begin(), models.end(), "") != models.end()) {
-    return InvalidArgument(
-        fmt::format("--model: '{}' has an empty name; give NAME or NAME,NAME,...", text.str()));
-  }
-  return models;
-}
-
-Result<SearchProblem> ReadSite(const VerbArguments& arguments) {
+Result<SearchProblem> ReadSite(const SearchArguments& search) {
   SearchProblem problem;
-  const std::string cluster = arguments.Text("cluster", "h100-8x");
-  PRISM_ASSIGN_OR_RETURN(problem.cluster, LoadCluster(cluster));
-  PRISM_ASSIGN_OR_RETURN(problem.costs, LoadSiteCosts(cluster));
-  PRISM_ASSIGN_OR_RETURN(problem.host, LoadHostMemory(cluster));
-  problem.framework = arguments.Text("framework", "megatron-core");
-  if (arguments.Has("price")) {
-    double price = 0;
-    PRISM_RETURN_IF_ERROR(arguments.ReadNumber("price", &price));
-    problem.costs.State("gpu_hour_usd", price, "USD/h");
+  PRISM_ASSIGN_OR_RETURN(problem.cluster, LoadCluster(search.cluster));
+  PRISM_ASSIGN_OR_RETURN(problem.costs, LoadSiteCosts(search.cluster));
+  PRISM_ASSIGN_OR_RETURN(problem.host, LoadHostMemory(search.cluster));
+  problem.framework = search.framework;
+  if (search.price) {
+    problem.costs.State("gpu_hour_usd", *search.price, "USD/h");
   }
   return problem;
 }
 
-Result<SearchProblem> ReadProblem(const VerbArguments& arguments, const std::string& model) {
-  PRISM_ASSIGN_OR_RETURN(SearchProblem problem, ReadSite(arguments));
+Result<SearchProblem> ReadProblem(const SearchArguments& search, const std::string& model) {
+  PRISM_ASSIGN_OR_RETURN(SearchProblem problem, ReadSite(search));
   PRISM_ASSIGN_OR_RETURN(ModelPreset preset, LoadModel(model));
   problem.model = std::move(preset.model);
-  problem.global_batch_size = preset.layout.global_batch_size;
-  problem.seq_len = problem.model.seq_len;
-  PRISM_RETURN_IF_ERROR(
-      arguments.ReadInt("global-batch-size", 1, kMaxCount, &problem.global_batch_size));
-  PRISM_RETURN_IF_ERROR(arguments.ReadInt("seq-len", 1, int64_t{1} << 24, &problem.seq_len));
+  problem.global_batch_size = search.global_batch_size.value_or(preset.layout.global_batch_size);
+  problem.seq_len = search.seq_len.value_or(problem.model.seq_len);
   if (problem.global_batch_size < 1) {
     return InvalidArgument("the model's file has no batch size; give --global-batch-size N");
   }
-  problem.tokens = 300e9;
-  PRISM_RETURN_IF_ERROR(arguments.ReadNumber("tokens", &problem.tokens));
-  if (arguments.Has("tokens-per-parameter")) {
-    double ratio = 0;
-    PRISM_RETURN_IF_ERROR(arguments.ReadNumber("tokens-per-parameter", &ratio));
-    problem.tokens = TokensOf(problem.model, ratio);
-  }
+  problem.tokens = search.tokens_per_parameter
+                       ? TokensOf(problem.model, *search.tokens_per_parameter)
+                       : search.tokens;
   return problem;
 }
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <utility>
@@ -12,16 +11,32 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "graph/base/parse_number.h"
 #include "graph/base/units.h"
+#include "graph/validate/limits.h"
 #include "graph/validate/valid_graph.h"
-#include "launch/inputs/command_line.h"
 
 namespace prism::launch {
 namespace {
 
-VerbOption FormatOption() {
-  return {"format", JoinedNames(kOutputFormatNames), "text", "format of the output"};
+struct FormatChoice {
+  OutputFormat format = OutputFormat::kText;
+};
+
+std::vector<Option<FormatChoice>> FormatOptions() {
+  return {{"format", &FormatChoice::format, OneOf(kOutputFormatNames), "format of the output"}};
+}
+
+template <typename V>
+Status ReadValue(std::string_view flag, Kind<V> kind, const GivenOptions& given, V* target) {
+  struct Holder {
+    V value;
+  };
+  Holder holder = {*target};
+  const std::vector<Option<Holder>> table = {
+      {std::string(flag).c_str(), &Holder::value, std::move(kind), ""}};
+  PRISM_RETURN_IF_ERROR(ReadOptions(table, given, &holder));
+  *target = std::move(holder.value);
+  return OkStatus();
 }
 
 Status WrongOperands(const VerbSpec& spec, size_t count) {
@@ -29,17 +44,6 @@ Status WrongOperands(const VerbSpec& spec, size_t count) {
                                      spec.operands[0] == '\0' ? "no arguments" : spec.operands,
                                      FormatCounted(static_cast<int64_t>(count), "argument"),
                                      spec.name));
-}
-
-// Judged by the name of its value in --help.
-bool NamesFile(const VerbOption& option) {
-  const std::string& name = option.value_name;
-  return name.find("FILE") != name.npos || name.find("GRAPH") != name.npos;
-}
-
-std::string OptionLine(const VerbOption& option) {
-  return OptionHelp(fmt::format("{} {}", option.flag, option.value_name), option.help,
-                    option.default_text);
 }
 
 // Works for files that do not exist yet, too.
@@ -64,26 +68,18 @@ bool IsOfRun(const std::filesystem::path& path, const std::filesystem::path& gra
 
 Result<VerbArguments> VerbArguments::Parse(const VerbSpec& spec,
                                            const std::vector<std::string>& arguments) {
-  std::vector<FlagSpec> flags = {{"help", true}, {FormatOption().flag}};
-  for (const VerbOption& option : spec.options) {
-    flags.push_back({option.flag, option.value_name.empty(), option.repeatable});
-  }
   VerbArguments parsed;
   parsed.words_ = arguments;
-  for (const VerbOption& option : spec.options) {
-    if (NamesFile(option)) {
-      parsed.file_flags_.insert(option.flag);
-    }
-  }
+  parsed.rows_ = RowsOf(spec);
   PRISM_ASSIGN_OR_RETURN(
       SplitCommandLine split,
-      SplitArguments(flags, arguments, fmt::format("prism {} --help", spec.name)));
-  for (const FlagSpec& flag : flags) {
-    if (flag.is_switch && !split.IsOn(flag.name)) {
-      split.texts.erase(flag.name);
+      SplitArguments(parsed.rows_, arguments, fmt::format("see prism {} --help", spec.name)));
+  for (const OptionRow& row : parsed.rows_) {
+    if (row.is_switch() && !split.IsOn(row.key())) {
+      split.given.erase(row.key());
     }
   }
-  parsed.texts_ = std::move(split.texts);
+  parsed.given_ = std::move(split.given);
   parsed.operands_ = std::move(split.operands);
   if (parsed.help()) {
     return parsed;
@@ -92,67 +88,37 @@ Result<VerbArguments> VerbArguments::Parse(const VerbSpec& spec,
   if (count < spec.min_operands || count > spec.max_operands) {
     return WrongOperands(spec, count);
   }
-  PRISM_RETURN_IF_ERROR(parsed.ReadEnum("format", kOutputFormatNames, &parsed.format_));
+  FormatChoice choice;
+  PRISM_RETURN_IF_ERROR(ReadOptions(FormatOptions(), parsed.given_, &choice));
+  parsed.format_ = choice.format;
   return parsed;
 }
 
 bool VerbArguments::Has(std::string_view flag) const {
-  return texts_.find(flag) != texts_.end();
+  return given_.contains(OptionRow{.flag = std::string(flag)}.key());
 }
 
 std::vector<std::string> VerbArguments::Texts(std::string_view flag) const {
-  const auto found = texts_.find(flag);
-  return found == texts_.end() ? std::vector<std::string>() : found->second;
+  const auto found = given_.find(OptionRow{.flag = std::string(flag)}.key());
+  return found == given_.end() ? std::vector<std::string>() : found->second.texts;
 }
 
 std::string VerbArguments::Text(std::string_view flag, const std::string& fallback) const {
-  const auto found = texts_.find(flag);
-  return found == texts_.end() ? fallback : found->second.back();
+  const std::vector<std::string> texts = Texts(flag);
+  return texts.empty() ? fallback : texts.back();
 }
 
 Status VerbArguments::ReadInt(std::string_view flag,
                               int64_t lowest,
                               int64_t highest,
                               int64_t* target) const {
-  if (!Has(flag)) {
-    return OkStatus();
-  }
-  const std::string text = Text(flag);
-  int64_t value = 0;
-  if (!ParseNumber(text, &value) || value < lowest || value > highest) {
-    return InvalidArgument(
-        fmt::format("--{}: '{}' is not a whole number from {} to {}", flag, text, lowest, highest));
-  }
-  *target = value;
-  return OkStatus();
-}
-
-Status VerbArguments::ReadNumber(std::string_view flag, double* target) const {
-  if (!Has(flag)) {
-    return OkStatus();
-  }
-  const std::string text = Text(flag);
-  double value = 0;
-  if (!ParseNumber(text, &value) || !std::isfinite(value) || value <= 0) {
-    return InvalidArgument(fmt::format("--{}: '{}' is not a number above 0", flag, text));
-  }
-  *target = value;
-  return OkStatus();
+  return ReadValue(flag, WholeNumber(lowest, highest), given_, target);
 }
 
 Status VerbArguments::ReadChoice(std::string_view flag,
                                  const std::vector<std::string>& choices,
                                  std::string* target) const {
-  if (!Has(flag)) {
-    return OkStatus();
-  }
-  const std::string text = Text(flag);
-  if (std::find(choices.begin(), choices.end(), text) == choices.end()) {
-    return InvalidArgument(fmt::format("--{}: '{}' is unknown; choose one of {}", flag, text,
-                                       fmt::join(choices, ", ")));
-  }
-  *target = text;
-  return OkStatus();
+  return ReadValue(flag, OneOf(choices), given_, target);
 }
 
 Status VerbArguments::CheckOutput(std::string_view flag,
@@ -161,7 +127,7 @@ Status VerbArguments::CheckOutput(std::string_view flag,
     return OkStatus();
   }
   const std::filesystem::path path = Text(flag);
-  const std::string name = fmt::format("{}{}", flag.size() == 1 ? "-" : "--", flag);
+  const std::string name = OptionRow{.flag = std::string(flag)}.dashed();
   std::error_code ignored;
   if (path.empty() || std::filesystem::is_directory(path, ignored)) {
     return InvalidArgument(fmt::format("{}: '{}' is not a file name", name, path.string()));
@@ -171,9 +137,9 @@ Status VerbArguments::CheckOutput(std::string_view flag,
   bool is_taken = std::ranges::any_of(read, [&](const std::string& other) {
     return std::filesystem::equivalent(graph::GraphFileOf(other), path, ignored);
   });
-  for (const auto& [other, values] : texts_) {
-    is_taken = is_taken || (other != flag && file_flags_.contains(other) &&
-                            std::ranges::any_of(values, [&](const std::string& value) {
+  for (const OptionRow& row : rows_) {
+    is_taken = is_taken || (row.flag != flag && row.names_file() &&
+                            std::ranges::any_of(Texts(row.flag), [&](const std::string& value) {
                               return IsSameFile(value, path);
                             }));
   }
@@ -196,14 +162,36 @@ Status VerbArguments::CheckOutput(std::string_view flag,
   return OkStatus();
 }
 
+Kind<int64_t> AnyRank() {
+  return WholeNumber(0, graph::kMaxRanks - 1, "R");
+}
+
+Status CheckRank(int64_t rank, const graph::Graph& graph) {
+  const int64_t last = int64_t{graph.ranks.size()} - 1;
+  return rank <= last ? OkStatus()
+                      : InvalidArgument(fmt::format(
+                            "--rank: '{}' is not a whole number from 0 to {}", rank, last));
+}
+
+std::vector<Verb> AllVerbs() {
+  return {ReplayVerb(),  ReportVerb(), GraphShowVerb(), GraphValidateVerb(), DiffVerb(),
+          MemVerb(),     ImportVerb(), ExportVerb(),    FlightVerb(),        SearchVerb(),
+          PresetsVerb(), BenchVerb(),  CompletionVerb()};
+}
+
+std::vector<OptionRow> RowsOf(const VerbSpec& spec) {
+  std::vector<OptionRow> rows = spec.options;
+  Append(RowsOf(FormatOptions()), &rows);
+  return rows;
+}
+
 std::string VerbHelp(const VerbSpec& spec) {
   std::string text =
       fmt::format("prism {}: {}\n\nUsage: prism {} {}{}[options]\n\nOptions:\n", spec.name,
                   spec.summary, spec.name, spec.operands, spec.operands[0] == '\0' ? "" : " ");
-  for (const VerbOption& option : spec.options) {
-    text += OptionLine(option);
+  for (const OptionRow& row : RowsOf(spec)) {
+    text += OptionHelp(row);
   }
-  text += OptionLine(FormatOption());
   text += "  --help\n";
   return spec.notes[0] == '\0' ? text : fmt::format("{}\n{}", text, spec.notes);
 }

@@ -1,32 +1,23 @@
 // The verbs of `prism`: what a verb is, and how it reads its part of the command line. Each verb
 // lives in its own verb_*.cc file and returns its output as text; only prism.cc prints.
 //
-// Conventions are those of prism-emulate (command_line.h); every fault of the command line is
-// kInvalidArgument.
+// Conventions are those of prism-emulate (launch/inputs/option_table.h); every fault of the command
+// line is kInvalidArgument.
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <map>
-#include <set>
-#include <span>
+#include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "graph/base/enum_names.h"
 #include "graph/base/status.h"
+#include "graph/graph.h"
+#include "launch/inputs/option_table.h"
 #include "launch/inputs/options.h"
 
 namespace prism::launch {
-
-struct VerbOption {
-  const char* flag;        // without dashes
-  std::string value_name;  // as --help shows it; "" for a switch
-  const char* default_text;
-  std::string help;
-  bool repeatable = false;
-};
 
 // What --help says about a verb, and what its command line may contain.
 struct VerbSpec {
@@ -36,11 +27,11 @@ struct VerbSpec {
   const char* notes;     // further lines of its --help, such as exit codes; "": none
   size_t min_operands = 0;
   size_t max_operands = 0;
-  std::vector<VerbOption> options;  // besides --format and --help, which every verb has
+  std::vector<OptionRow> options = {};  // besides --format and --help, which every verb has
+  std::vector<std::string> words = {};  // what the first operand may be, for shell completion
 };
 
-// A verb's command line. The Read functions use an option's last value; an absent option leaves
-// `target` unchanged.
+// A verb's command line. The values of its options go to a struct of the verb (MakeVerb).
 class VerbArguments {
  public:
   static Result<VerbArguments> Parse(const VerbSpec& spec,
@@ -57,30 +48,22 @@ class VerbArguments {
   [[nodiscard]] std::vector<std::string> Texts(std::string_view flag) const;
   // The option's last value; `fallback` if the option is absent.
   [[nodiscard]] std::string Text(std::string_view flag, const std::string& fallback = {}) const;
+  // For what depends on an operand. An absent option leaves `target` unchanged.
   Status ReadInt(std::string_view flag, int64_t lowest, int64_t highest, int64_t* target) const;
-  Status ReadNumber(std::string_view flag, double* target) const;  // above 0
-  // Fails early if the file that an option names could not be written when the work is done, or is
-  // also named elsewhere on the command line, or is one of `more`, which are read.
-  Status CheckOutput(std::string_view flag, const std::vector<std::string>& more = {}) const;
   Status ReadChoice(std::string_view flag,
                     const std::vector<std::string>& choices,
                     std::string* target) const;
-  template <typename Enum, size_t N>
-  Status ReadEnum(std::string_view flag,
-                  const std::array<EnumName<Enum>, N>& names,
-                  Enum* target) const {
-    std::string name = NameOf(names, *target);
-    PRISM_RETURN_IF_ERROR(ReadChoice(flag, AllNames(names), &name));
-    *target = *ValueNamed(names, name);
-    return OkStatus();
-  }
+  // Fails early if the file that an option names could not be written when the work is done, or is
+  // also named elsewhere on the command line, or is one of `more`, which are read.
+  Status CheckOutput(std::string_view flag, const std::vector<std::string>& more = {}) const;
+  [[nodiscard]] const GivenOptions& given() const { return given_; }
 
  private:
   std::vector<std::string> words_;
   OutputFormat format_ = OutputFormat::kText;
   std::vector<std::string> operands_;
-  std::map<std::string, std::vector<std::string>, std::less<>> texts_;  // by flag
-  std::set<std::string> file_flags_;                                    // whose values are files
+  GivenOptions given_;           // without switches that are off
+  std::vector<OptionRow> rows_;  // that the verb has
 };
 
 // What a verb prints when it has done its work, and the gate that was not met, if any.
@@ -91,10 +74,31 @@ struct VerbOutput {
 
 struct Verb {
   VerbSpec spec;
-  Result<VerbOutput> (*run)(const VerbArguments& arguments);
+  std::function<Result<VerbOutput>(const VerbArguments& arguments)> run;
 };
 
+// The verb with these options, which are read before it runs.
+template <typename T>
+Verb MakeVerb(VerbSpec spec,
+              std::vector<Option<T>> table,
+              Result<VerbOutput> (*run)(const VerbArguments& arguments, const T& options)) {
+  spec.options = RowsOf(table);
+  return {std::move(spec),
+          [table = std::move(table), run](const VerbArguments& arguments) -> Result<VerbOutput> {
+            T options;
+            PRISM_RETURN_IF_ERROR(ReadOptions(table, arguments.given(), &options));
+            return run(arguments, options);
+          }};
+}
+
+// A rank; whether the graph has it is checked when it is loaded.
+Kind<int64_t> AnyRank();
+Status CheckRank(int64_t rank, const graph::Graph& graph);
+
+std::vector<Verb> AllVerbs();  // in the order of --help
+
 Verb BenchVerb();
+Verb CompletionVerb();
 Verb DiffVerb();
 Verb ExportVerb();
 Verb FlightVerb();
@@ -106,6 +110,9 @@ Verb PresetsVerb();
 Verb ReplayVerb();
 Verb ReportVerb();
 Verb SearchVerb();
+
+// The verb's options with --format.
+std::vector<OptionRow> RowsOf(const VerbSpec& spec);
 
 // The text of `prism VERB --help`.
 std::string VerbHelp(const VerbSpec& spec);

@@ -241,7 +241,7 @@ Status CheckBench(const VerbArguments& arguments) {
     return UnknownBench(operands.front());
   }
   std::vector<std::string> meaningless;
-  for (const VerbOption& option : BenchVerb().spec.options) {
+  for (const OptionRow& option : BenchVerb().spec.options) {
     if (std::ranges::find(bench->options, option.flag) == bench->options.end()) {
       meaningless.emplace_back(option.flag);
     }
@@ -303,7 +303,7 @@ Verb BenchVerb() {
        {"fit", "", "off", "fit the profiles to the table and print the fitted values"},
        {"cluster", "PRESET|FILE", "h100-8x", "cluster of the sweep"},
        {"collective", "NAME", "all_reduce", "collective of the sweep, by its name in nccl-tests"}}};
-  for (VerbOption& option : verb.spec.options) {
+  for (OptionRow& option : verb.spec.options) {
     option.help += fmt::format(" ({})", fmt::join(BenchesWith(option.flag), ", "));
   }
   verb.run = RunBench;

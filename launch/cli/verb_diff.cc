@@ -31,6 +31,10 @@ struct NumberDifference {
   std::optional<double> change_pct;  // of numbers: right over left
 };
 
+struct DiffOptions {
+  bool strict = false;
+};
+
 struct Differences {
   std::vector<NumberDifference> numbers;
   std::vector<graph::Difference> graphs;
@@ -138,7 +142,7 @@ std::string DiffJson(const Differences& differences) {
   return text + "\n";
 }
 
-Result<VerbOutput> RunDiff(const VerbArguments& arguments) {
+Result<VerbOutput> RunDiff(const VerbArguments& arguments, const DiffOptions& options) {
   std::string left = arguments.operands()[0];
   std::string right = arguments.operands()[1];
   std::error_code ignored;
@@ -169,7 +173,7 @@ Result<VerbOutput> RunDiff(const VerbArguments& arguments) {
   VerbOutput output;
   output.text =
       arguments.format() == OutputFormat::kJson ? DiffJson(differences) : DiffText(differences);
-  if (arguments.Has("strict") && !differences.empty()) {
+  if (options.strict && !differences.empty()) {
     output.gate = GateNotMet(fmt::format("--strict: {} differences",
                                          differences.numbers.size() + differences.graphs.size()));
   }
@@ -179,17 +183,13 @@ Result<VerbOutput> RunDiff(const VerbArguments& arguments) {
 }  // namespace
 
 Verb DiffVerb() {
-  Verb verb;
-  verb.spec = {"diff",
-               "A B",
-               "compare two graphs or two run folders",
-               "Run folders are compared by the numbers in summary.json and by their graphs.\n"
-               "Differences do not change the exit code, unless --strict is given.\n",
-               2,
-               2,
-               {{"strict", "", "", "exit with code 4 if there is any difference"}}};
-  verb.run = RunDiff;
-  return verb;
+  return MakeVerb<DiffOptions>(
+      {"diff", "A B", "compare two graphs or two run folders",
+       "Run folders are compared by the numbers in summary.json and by their graphs.\n"
+       "Differences do not change the exit code, unless --strict is given.\n",
+       2, 2},
+      {{"strict", &DiffOptions::strict, Switch(), "exit with code 4 if there is any difference"}},
+      RunDiff);
 }
 
 }  // namespace prism::launch

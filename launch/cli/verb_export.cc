@@ -21,6 +21,10 @@ namespace {
 
 using slicer::ExportResult;
 
+struct ExportOptions {
+  std::string out;
+};
+
 struct Format {
   const char* name;
   Result<ExportResult> (*write)(const graph::Graph& graph, const std::string& path);
@@ -65,14 +69,14 @@ std::string ResultJson(const ExportResult& result, const std::string& out) {
   return text + "\n";
 }
 
-Result<VerbOutput> RunExport(const VerbArguments& arguments) {
+Result<VerbOutput> RunExport(const VerbArguments& arguments, const ExportOptions& options) {
   PRISM_ASSIGN_OR_RETURN(const Format* const format,
                          FindFormat(kFormats, arguments.operands().front()));
-  if (!arguments.Has("o")) {
+  const std::string& out = options.out;
+  if (out.empty()) {
     return InvalidArgument("no output file; name one with -o OUT");
   }
   PRISM_RETURN_IF_ERROR(arguments.CheckOutput("o"));
-  const std::string out = arguments.Text("o");
   PRISM_ASSIGN_OR_RETURN(graph::LoadedGraph loaded, graph::LoadValidGraph(arguments.operands()[1]));
   PRISM_RETURN_IF_ERROR(replayer::RefuseUncosted(loaded));
   FixDurations(&loaded.graph);
@@ -86,22 +90,24 @@ Result<VerbOutput> RunExport(const VerbArguments& arguments) {
 }  // namespace
 
 Verb ExportVerb() {
-  Verb verb;
-  verb.spec = {"export",
-               "FORMAT GRAPH",
-               "write a graph as a workload for another tool",
-               "  goal         a GOAL schedule (LogGOPSim, ATLAHS) as text\n"
-               "  goal-binary  the same in LogGOPSim's binary form (as txt2bin writes it)\n"
-               "  chakra       Chakra execution traces: OUT.<rank>.et, with OUT.groups.json and\n"
-               "               OUT.network.yml for ASTRA-sim\n"
-               "  simai        a SimAI text workload: what rank 0 does, one layer per collective\n"
-               "One iteration is written. Times come from the graph's cluster; what the format\n"
-               "cannot hold is counted and listed.\n",
-               2,
-               2,
-               {{"o", "OUT", "needed", "the file to write, or the prefix of several files"}}};
-  verb.run = RunExport;
-  return verb;
+  return MakeVerb<ExportOptions>(
+      {"export",
+       "FORMAT GRAPH",
+       "write a graph as a workload for another tool",
+       "  goal         a GOAL schedule (LogGOPSim, ATLAHS) as text\n"
+       "  goal-binary  the same in LogGOPSim's binary form (as txt2bin writes it)\n"
+       "  chakra       Chakra execution traces: OUT.<rank>.et, with OUT.groups.json and\n"
+       "               OUT.network.yml for ASTRA-sim\n"
+       "  simai        a SimAI text workload: what rank 0 does, one layer per collective\n"
+       "One iteration is written. Times come from the graph's cluster; what the format\n"
+       "cannot hold is counted and listed.\n",
+       2,
+       2,
+       {},
+       FormatNames(kFormats)},
+      {{"o", &ExportOptions::out, Text("OUT"), "the file to write, or the prefix of several files",
+        "needed"}},
+      RunExport);
 }
 
 }  // namespace prism::launch

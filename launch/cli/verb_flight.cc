@@ -27,6 +27,13 @@ namespace {
 // Up to this number, a dump is written for every peer; beyond it they have to be requested.
 constexpr size_t kDefaultPeers = 64;
 
+struct FlightOptions {
+  std::optional<int64_t> rank;
+  std::optional<size_t> begin;
+  std::string folder;
+  std::string ranks;
+};
+
 // What is known of a dump.
 struct FlightView {
   const graph::Graph& graph;
@@ -134,13 +141,17 @@ std::string PrefixOf(const std::string& path) {
   return name.substr(0, last == std::string::npos ? 0 : last + 1);
 }
 
-Result<Rank> RankOf(const VerbArguments& arguments, const graph::Graph& graph) {
-  const std::string& path = arguments.operands()[1];
+Result<Rank> RankOf(const std::string& path,
+                    const FlightOptions& options,
+                    const graph::Graph& graph) {
   const std::string name = std::filesystem::path(path).filename();
   int64_t rank = -1;
   ParseNumber(name.substr(PrefixOf(path).size()), &rank);
   const auto world = static_cast<int64_t>(graph.ranks.size());
-  PRISM_RETURN_IF_ERROR(arguments.ReadInt("rank", 0, world - 1, &rank));
+  if (options.rank) {
+    rank = *options.rank;
+    PRISM_RETURN_IF_ERROR(CheckRank(rank, graph));
+  }
   if (rank < 0 || rank >= world) {
     return InvalidArgument(fmt::format(
         "the name {} does not end in a rank of the job (below {}); give the rank with --rank R",
@@ -149,10 +160,9 @@ Result<Rank> RankOf(const VerbArguments& arguments, const graph::Graph& graph) {
   return Rank(static_cast<uint32_t>(rank));
 }
 
-Status ChooseRanksToWrite(const VerbArguments& arguments, FlightView* view) {
-  if (arguments.Has("ranks")) {
-    PRISM_ASSIGN_OR_RETURN(view->written,
-                           NumberedRanks("--ranks", arguments.Text("ranks"), view->graph.job));
+Status ChooseRanksToWrite(const FlightOptions& options, FlightView* view) {
+  if (!options.ranks.empty()) {
+    PRISM_ASSIGN_OR_RETURN(view->written, NumberedRanks("--ranks", options.ranks, view->graph.job));
     std::erase(view->written, view->rank);
     return OkStatus();
   }
@@ -193,22 +203,18 @@ Status WriteDumps(const std::string& folder, const std::string& own, FlightView*
   return files.Commit();
 }
 
-Result<VerbOutput> RunFlight(const VerbArguments& arguments) {
+Result<VerbOutput> RunFlight(const VerbArguments& arguments, const FlightOptions& options) {
   PRISM_ASSIGN_OR_RETURN(const graph::LoadedGraph loaded,
                          graph::LoadValidGraph(arguments.operands()[0]));
   const std::string& path = arguments.operands()[1];
   PRISM_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
   PRISM_ASSIGN_OR_RETURN(FlightDump dump, DecodeFlightDump(bytes, path));
-  PRISM_ASSIGN_OR_RETURN(const Rank rank, RankOf(arguments, loaded.graph));
-  int64_t begin = -1;
-  PRISM_RETURN_IF_ERROR(arguments.ReadInt("begin", 0, std::numeric_limits<int32_t>::max(), &begin));
-  const auto known = begin < 0 ? std::nullopt : std::optional<size_t>(begin);
-  PRISM_ASSIGN_OR_RETURN(FlightMatch match, MatchDump(loaded.graph, rank, dump, known));
+  PRISM_ASSIGN_OR_RETURN(const Rank rank, RankOf(path, options, loaded.graph));
+  PRISM_ASSIGN_OR_RETURN(FlightMatch match, MatchDump(loaded.graph, rank, dump, options.begin));
   FlightView view{loaded.graph, rank, path, std::move(dump), std::move(match)};
   std::string written;
-  if (arguments.Has("o")) {
-    const std::string folder = arguments.Text("o");
-    PRISM_RETURN_IF_ERROR(ChooseRanksToWrite(arguments, &view));
+  if (const std::string& folder = options.folder; !folder.empty()) {
+    PRISM_RETURN_IF_ERROR(ChooseRanksToWrite(options, &view));
     PRISM_RETURN_IF_ERROR(WriteDumps(folder, bytes, &view));
     written = fmt::format("  written          {} in {}: torchfrtrace --allow-incomplete-ranks {}\n",
                           FormatCounted(static_cast<int64_t>(view.written.size()) + 1, "dump"),
@@ -227,25 +233,23 @@ Result<VerbOutput> RunFlight(const VerbArguments& arguments) {
 }  // namespace
 
 Verb FlightVerb() {
-  Verb verb;
-  verb.spec = {
-      "flight",
-      "GRAPH DUMP",
-      "compare a dump of PyTorch's flight recorder with the graph",
-      "DUMP is torch's dump of one rank, of a sandbox rank or of the real job\n"
-      "(TORCH_FR_BUFFER_SIZE=2000, TORCH_NCCL_DEBUG_INFO_TEMP_FILE=PREFIX; at a time-out, or by\n"
-      "torch._C._distributed_c10d._dump_nccl_trace). The longest run of calls that repeats the\n"
-      "graph's iteration counts as what the rank did right.\n",
-      2,
-      2,
-      {{"rank", "R", "the digits at the end of DUMP's name", "the rank that wrote the dump"},
-       {"begin", "N", "the longest run",
-        "number of the call in DUMP, from 0, that begins an iteration"},
-       {"o", "FOLDER", "none", "also write what the dumps of its peers would be, for torchfrtrace"},
-       {"ranks", "LIST", "up to 64 members of the expected call",
-        "peers to write: numbers and ranges"}}};
-  verb.run = RunFlight;
-  return verb;
+  using F = FlightOptions;
+  return MakeVerb<F>(
+      {"flight", "GRAPH DUMP", "compare a dump of PyTorch's flight recorder with the graph",
+       "DUMP is torch's dump of one rank, of a sandbox rank or of the real job\n"
+       "(TORCH_FR_BUFFER_SIZE=2000, TORCH_NCCL_DEBUG_INFO_TEMP_FILE=PREFIX; at a time-out, or by\n"
+       "torch._C._distributed_c10d._dump_nccl_trace). The longest run of calls that repeats the\n"
+       "graph's iteration counts as what the rank did right.\n",
+       2, 2},
+      {{"rank", &F::rank, AnyRank(), "the rank that wrote the dump",
+        "the digits at the end of DUMP's name"},
+       {"begin", &F::begin, WholeNumber(0, std::numeric_limits<int32_t>::max()),
+        "number of the call in DUMP, from 0, that begins an iteration", "the longest run"},
+       {"o", &F::folder, Text("FOLDER"),
+        "also write what the dumps of its peers would be, for torchfrtrace", "none"},
+       {"ranks", &F::ranks, Text("LIST"), "peers to write: numbers and ranges",
+        "up to 64 members of the expected call"}},
+      RunFlight);
 }
 
 }  // namespace prism::launch

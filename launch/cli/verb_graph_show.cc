@@ -285,15 +285,12 @@ std::string ShowJson(const graph::Graph& graph, const ShowOptions& options) {
   return text + "\n";
 }
 
-Result<VerbOutput> RunGraphShow(const VerbArguments& arguments) {
+Result<VerbOutput> RunGraphShow(const VerbArguments& arguments, const ShowOptions& asked) {
   PRISM_ASSIGN_OR_RETURN(const graph::LoadedGraph loaded,
                          graph::LoadValidGraph(arguments.operands().front()));
   const graph::Graph& graph = loaded.graph;
-  ShowOptions options;
-  options.roles = arguments.Has("roles");
-  PRISM_RETURN_IF_ERROR(
-      arguments.ReadInt("rank", 0, int64_t{graph.ranks.size()} - 1, &options.rank));
-  PRISM_RETURN_IF_ERROR(arguments.ReadInt("ops", 1, int64_t{1} << 32, &options.ops));
+  ShowOptions options = asked;
+  PRISM_RETURN_IF_ERROR(CheckRank(options.rank, graph));
   if (options.ops > 0 && options.rank < 0) {
     options.rank = 0;
   }
@@ -319,18 +316,14 @@ Result<VerbOutput> RunGraphShow(const VerbArguments& arguments) {
 }  // namespace
 
 Verb GraphShowVerb() {
-  Verb verb;
-  verb.spec = {"graph show",
-               "GRAPH",
-               "what a graph contains",
-               "",
-               1,
-               1,
-               {{"roles", "", "", "list all roles: ranks, ops, device memory"},
-                {"rank", "R", "none", "show one rank: its role, communicators and peers"},
-                {"ops", "N", "none", "list the first N ops of that rank (rank 0 without --rank)"}}};
-  verb.run = RunGraphShow;
-  return verb;
+  using S = ShowOptions;
+  return MakeVerb<S>(
+      {"graph show", "GRAPH", "what a graph contains", "", 1, 1},
+      {{"roles", &S::roles, Switch(), "list all roles: ranks, ops, device memory"},
+       {"rank", &S::rank, AnyRank(), "show one rank: its role, communicators and peers", "none"},
+       {"ops", &S::ops, WholeNumber(1, int64_t{1} << 32),
+        "list the first N ops of that rank (rank 0 without --rank)", "none"}},
+      RunGraphShow);
 }
 
 }  // namespace prism::launch

@@ -14,6 +14,10 @@
 namespace prism::launch {
 namespace {
 
+struct ValidateOptions {
+  size_t max_faults = 100;
+};
+
 std::string FaultsText(const std::string& path,
                        const graph::Graph& graph,
                        const graph::Validation& validation) {
@@ -54,13 +58,11 @@ std::string FaultsJson(const graph::Graph& graph, const graph::Validation& valid
   return text + "\n";
 }
 
-Result<VerbOutput> RunGraphValidate(const VerbArguments& arguments) {
+Result<VerbOutput> RunGraphValidate(const VerbArguments& arguments,
+                                    const ValidateOptions& options) {
   const std::string path = graph::GraphFileOf(arguments.operands().front());
-  int64_t max_faults = 100;
-  PRISM_RETURN_IF_ERROR(arguments.ReadInt("max-faults", 1, 1'000'000, &max_faults));
   PRISM_ASSIGN_OR_RETURN(const graph::Graph graph, graph::ReadGraph(path));
-  const graph::Validation validation =
-      graph::ValidateBuffered(graph, static_cast<size_t>(max_faults));
+  const graph::Validation validation = graph::ValidateBuffered(graph, options.max_faults);
   VerbOutput output;
   output.text = arguments.format() == OutputFormat::kJson ? FaultsJson(graph, validation)
                                                           : FaultsText(path, graph, validation);
@@ -74,16 +76,12 @@ Result<VerbOutput> RunGraphValidate(const VerbArguments& arguments) {
 }  // namespace
 
 Verb GraphValidateVerb() {
-  Verb verb;
-  verb.spec = {"graph validate",
-               "GRAPH",
-               "prove that a graph can run, or list its faults",
-               "Exit codes: 0 valid, 4 faults found, 3 the file is absent or damaged.\n",
-               1,
-               1,
-               {{"max-faults", "N", "100", "faults to list; all are counted"}}};
-  verb.run = RunGraphValidate;
-  return verb;
+  return MakeVerb<ValidateOptions>(
+      {"graph validate", "GRAPH", "prove that a graph can run, or list its faults",
+       "Exit codes: 0 valid, 4 faults found, 3 the file is absent or damaged.\n", 1, 1},
+      {{"max-faults", &ValidateOptions::max_faults, WholeNumber(1, 1'000'000),
+        "faults to list; all are counted"}},
+      RunGraphValidate);
 }
 
 }  // namespace prism::launch

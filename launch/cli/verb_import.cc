@@ -31,6 +31,14 @@ namespace {
 using slicer::ImportOptions;
 using slicer::ImportResult;
 
+struct ImportArguments {
+  std::string out;
+  std::string cluster = "h100-8x";
+  std::string groups;
+  std::string network;
+  int32_t target_gpus = 0;  // 0: as the files say
+};
+
 // What the command line says besides the files.
 struct Settings {
   ImportOptions options;
@@ -134,7 +142,9 @@ Status ReadNetwork(const std::string& path, Settings* settings) {
   return UseNetwork(network, path, &settings->options.cluster, &settings->notes);
 }
 
-Result<Settings> ReadSettings(const VerbArguments& arguments, const ImportFormat& format) {
+Result<Settings> ReadSettings(const VerbArguments& arguments,
+                              const ImportArguments& asked,
+                              const ImportFormat& format) {
   for (const char* flag : {"groups", "network", "target-gpus"}) {
     const bool known =
         std::find(format.flags.begin(), format.flags.end(), flag) != format.flags.end();
@@ -144,14 +154,11 @@ Result<Settings> ReadSettings(const VerbArguments& arguments, const ImportFormat
     }
   }
   Settings settings;
-  settings.groups = arguments.Text("groups");
-  int64_t gpus = 0;
-  PRISM_RETURN_IF_ERROR(arguments.ReadInt("target-gpus", 1, graph::kMaxRanks, &gpus));
-  settings.options.target_gpus = static_cast<int32_t>(gpus);
-  PRISM_ASSIGN_OR_RETURN(settings.options.cluster,
-                         LoadCluster(arguments.Text("cluster", "h100-8x")));
-  if (arguments.Has("network")) {
-    PRISM_RETURN_IF_ERROR(ReadNetwork(arguments.Text("network"), &settings));
+  settings.groups = asked.groups;
+  settings.options.target_gpus = asked.target_gpus;
+  PRISM_ASSIGN_OR_RETURN(settings.options.cluster, LoadCluster(asked.cluster));
+  if (!asked.network.empty()) {
+    PRISM_RETURN_IF_ERROR(ReadNetwork(asked.network, &settings));
   }
   return settings;
 }
@@ -182,7 +189,7 @@ Status WithGroupsFile(const Status& status, const VerbArguments& arguments) {
   return left_out ? status.WithContext("without --groups " + groups) : status;
 }
 
-Result<VerbOutput> RunImportVerb(const VerbArguments& arguments) {
+Result<VerbOutput> RunImportVerb(const VerbArguments& arguments, const ImportArguments& asked) {
   PRISM_ASSIGN_OR_RETURN(const ImportFormat* const format,
                          FindFormat(Formats(), arguments.operands().front()));
   PRISM_ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOf(arguments, *format));
@@ -190,12 +197,12 @@ Result<VerbOutput> RunImportVerb(const VerbArguments& arguments) {
     return InvalidArgument(fmt::format("{} takes one file, got {}", format->name,
                                        FormatCount(static_cast<int64_t>(files.size()))));
   }
-  if (!arguments.Has("o")) {
+  const std::string& out = asked.out;
+  if (out.empty()) {
     return InvalidArgument("no output file; name one with -o GRAPH");
   }
   PRISM_RETURN_IF_ERROR(arguments.CheckOutput("o", files));
-  const std::string out = arguments.Text("o");
-  PRISM_ASSIGN_OR_RETURN(const Settings settings, ReadSettings(arguments, *format));
+  PRISM_ASSIGN_OR_RETURN(const Settings settings, ReadSettings(arguments, asked, *format));
   Result<ImportResult> read = format->read(files, settings);
   if (!read.ok()) {
     return WithGroupsFile(read.status(), arguments);
@@ -213,35 +220,40 @@ Result<VerbOutput> RunImportVerb(const VerbArguments& arguments) {
 }  // namespace
 
 Verb ImportVerb() {
-  Verb verb;
-  verb.spec = {
-      "import",
-      "FORMAT FILE...",
-      "make a graph from another tool's workload",
-      "  goal    a GOAL schedule (LogGOPSim, ATLAHS), text or binary\n"
-      "  chakra  Chakra execution traces, PREFIX.<rank>.et of every rank; PREFIX alone takes all;\n"
-      "          one trace with --target-gpus N: N ranks that do the same; .et.gz works too\n"
-      "  astra   an ASTRA-sim text workload, one layer per line\n"
-      "  simai   the same, as SimAI's AICB writes it\n"
-      "  kineto  profiles of torch.profiler, one per rank, .json or .json.gz: one step of each,\n"
-      "          with the measured times of kernels and host; --target-gpus N: a larger job of\n"
-      "          ranks like them\n"
-      "What the file leaves open is counted and listed among the graph's assumptions. A file that\n"
-      "is damaged or cannot run gives exit code 3 and no graph. A schedule runs once, but\n"
-      "prism replay repeats it: --iterations 1 gives its time from start to end.\n",
-      2,
-      kManyFiles,
-      {{"o", "GRAPH", "needed", "the file to write"},
-       {"cluster", "PRESET|FILE", "h100-8x",
+  using A = ImportArguments;
+  return MakeVerb<A>(
+      {"import",
+       "FORMAT FILE...",
+       "make a graph from another tool's workload",
+       "  goal    a GOAL schedule (LogGOPSim, ATLAHS), text or binary\n"
+       "  chakra  Chakra execution traces, PREFIX.<rank>.et of every rank; PREFIX alone takes "
+       "all;\n"
+       "          one trace with --target-gpus N: N ranks that do the same; .et.gz works too\n"
+       "  astra   an ASTRA-sim text workload, one layer per line\n"
+       "  simai   the same, as SimAI's AICB writes it\n"
+       "  kineto  profiles of torch.profiler, one per rank, .json or .json.gz: one step of each,\n"
+       "          with the measured times of kernels and host; --target-gpus N: a larger job of\n"
+       "          ranks like them\n"
+       "What the file leaves open is counted and listed among the graph's assumptions. A file "
+       "that\n"
+       "is damaged or cannot run gives exit code 3 and no graph. A schedule runs once, but\n"
+       "prism replay repeats it: --iterations 1 gives its time from start to end.\n",
+       2,
+       kManyFiles,
+       {},
+       FormatNames(Formats())},
+      {{"o", &A::out, Text("GRAPH"), "the file to write", "needed"},
+       {"cluster", &A::cluster, Text("PRESET|FILE", PresetNames(PresetKind::kCluster)),
         "cluster preset or file that messages and collectives are timed on"},
-       {"groups", "FILE", "none", "ASTRA-sim's communicator groups, JSON (chakra)"},
-       {"network", "FILE", "none",
+       {"groups", &A::groups, Text("FILE"), "ASTRA-sim's communicator groups, JSON (chakra)",
+        "none"},
+       {"network", &A::network, Text("FILE"),
         "ASTRA-sim's network or SimAI's topology: size, rates and latency of each dimension, "
-        "instead of the cluster's (chakra, astra, simai)"},
-       {"target-gpus", "N", "as the files say",
-        "ranks of the graph (chakra, astra, simai, kineto)"}}};
-  verb.run = RunImportVerb;
-  return verb;
+        "instead of the cluster's (chakra, astra, simai)",
+        "none"},
+       {"target-gpus", &A::target_gpus, WholeNumber(1, graph::kMaxRanks),
+        "ranks of the graph (chakra, astra, simai, kineto)", "as the files say"}},
+      RunImportVerb);
 }
 
 }  // namespace prism::launch

@@ -18,6 +18,10 @@
 namespace prism::launch {
 namespace {
 
+struct MemOptions {
+  std::optional<int64_t> rank;
+};
+
 const char* MarkName(graph::Mark mark) {
   switch (mark) {
     case graph::Mark::kMeasured:
@@ -156,7 +160,7 @@ std::string MemJson(const MemoryView& view) {
   return text + "\n";
 }
 
-Result<VerbOutput> RunMem(const VerbArguments& arguments) {
+Result<VerbOutput> RunMem(const VerbArguments& arguments, const MemOptions& options) {
   PRISM_ASSIGN_OR_RETURN(const graph::LoadedGraph loaded,
                          graph::LoadValidGraph(arguments.operands().front()));
   const Rank worst = replayer::WorstRank(loaded.graph);
@@ -166,9 +170,8 @@ Result<VerbOutput> RunMem(const VerbArguments& arguments) {
                     "prism-emulate",
                     arguments.operands().front()));
   }
-  int64_t rank = worst.value();
-  PRISM_RETURN_IF_ERROR(
-      arguments.ReadInt("rank", 0, int64_t{loaded.graph.ranks.size()} - 1, &rank));
+  const int64_t rank = options.rank.value_or(worst.value());
+  PRISM_RETURN_IF_ERROR(CheckRank(rank, loaded.graph));
   const MemoryView view = {loaded.graph, Rank(static_cast<uint32_t>(rank)), worst};
   VerbOutput output;
   output.text = arguments.format() == OutputFormat::kJson ? MemJson(view) : MemText(view);
@@ -178,19 +181,14 @@ Result<VerbOutput> RunMem(const VerbArguments& arguments) {
 }  // namespace
 
 Verb MemVerb() {
-  Verb verb;
-  verb.spec = {
-      "mem",
-      "GRAPH",
-      "what fills the device memory of one rank at its peak",
-      "source: recorded (this rank ran while recording), sandbox (it ran in the emulation),\n"
-      "role (as the recorded rank of its role, or predicted if none was recorded) or like (its\n"
-      "role communicates the same way, but its optimizer shards differ, so the peak is a range).\n",
-      1,
-      1,
-      {{"rank", "R", "the worst", "global rank"}}};
-  verb.run = RunMem;
-  return verb;
+  return MakeVerb<MemOptions>(
+      {"mem", "GRAPH", "what fills the device memory of one rank at its peak",
+       "source: recorded (this rank ran while recording), sandbox (it ran in the emulation),\n"
+       "role (as the recorded rank of its role, or predicted if none was recorded) or like (its\n"
+       "role communicates the same way, but its optimizer shards differ, so the peak is a "
+       "range).\n",
+       1, 1},
+      {{"rank", &MemOptions::rank, AnyRank(), "global rank", "the worst"}}, RunMem);
 }
 
 }  // namespace prism::launch

@@ -24,6 +24,14 @@ namespace {
 constexpr const char* kDeviceSurface = "device-surface";
 constexpr const char* kWarnings = "warnings";
 
+std::vector<std::string> PresetWords() {
+  std::vector<std::string> words = {kDeviceSurface, kWarnings};
+  for (const EmbeddedPreset& preset : EmbeddedPresets()) {
+    words.emplace_back(preset.name);
+  }
+  return words;
+}
+
 // One line about a preset: what it is.
 Result<std::string> Headline(const EmbeddedPreset& preset) {
   const std::string where(preset.name);
@@ -138,9 +146,7 @@ std::string WarningList(OutputFormat format) {
 }
 
 Result<std::string> ShowPreset(const std::string& name, OutputFormat format) {
-  std::vector<std::string> known = {kDeviceSurface, kWarnings};
   for (const EmbeddedPreset& preset : EmbeddedPresets()) {
-    known.emplace_back(preset.name);
     if (preset.name != name) {
       continue;
     }
@@ -154,6 +160,7 @@ Result<std::string> ShowPreset(const std::string& name, OutputFormat format) {
     json.Field("toml", preset.text).EndObject();
     return text + "\n";
   }
+  const std::vector<std::string> known = PresetWords();
   const std::string near = NearestName(name, known);
   return InvalidArgument(fmt::format(
       "unknown preset '{}'; {}", name,
@@ -193,7 +200,8 @@ Verb PresetsVerb() {
       "--cluster.\n",
       0,
       1,
-      {}};
+      {},
+      PresetWords()};
   verb.run = RunPresets;
   return verb;
 }

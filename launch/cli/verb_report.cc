@@ -129,7 +129,7 @@ Verb ReportVerb() {
       {"html", "FILE", "none",
        "also write one page: what each stage does over the iteration, memory by role, differences "
        "between ranks, communicators and all assumptions"});
-  for (const VerbOption& option : ReplayVerbOptions()) {
+  for (const OptionRow& option : ReplayVerbOptions()) {
     verb.spec.options.push_back(option);
   }
   verb.run = RunReport;

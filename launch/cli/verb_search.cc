@@ -59,36 +59,36 @@ bool HasPlan(const SearchResult& result) {
   return !result.best.empty() || std::ranges::any_of(result.given, IsLeft);
 }
 
-Status WriteFiles(const VerbArguments& arguments,
+Status WriteFiles(const SearchArguments& search,
                   const PlanEvaluator& evaluator,
                   const SearchResult& result) {
-  if (arguments.Has("graph")) {
+  if (!search.graph.empty()) {
     PRISM_ASSIGN_OR_RETURN(const graph::Graph graph, GraphOf(evaluator, result.given.front().plan));
-    PRISM_RETURN_IF_ERROR(graph::WriteGraph(graph, arguments.Text("graph")));
+    PRISM_RETURN_IF_ERROR(graph::WriteGraph(graph, search.graph));
   }
-  if (arguments.Has("csv")) {
-    PRISM_RETURN_IF_ERROR(WriteFileAtomically(arguments.Text("csv"), SearchCsv(evaluator, result)));
+  if (!search.csv.empty()) {
+    PRISM_RETURN_IF_ERROR(WriteFileAtomically(search.csv, SearchCsv(evaluator, result)));
   }
-  if (arguments.Has("svg")) {
-    PRISM_RETURN_IF_ERROR(WriteFileAtomically(arguments.Text("svg"), SearchSvg(evaluator, result)));
+  if (!search.svg.empty()) {
+    PRISM_RETURN_IF_ERROR(WriteFileAtomically(search.svg, SearchSvg(evaluator, result)));
   }
   return OkStatus();
 }
 
 Result<VerbOutput> RunSweep(const VerbArguments& arguments,
+                            const SearchArguments& search,
                             const PlanEvaluator& evaluator,
                             const SearchOptions& options,
                             MpiSession& session) {
-  PRISM_ASSIGN_OR_RETURN(const Variation variation, ParseVariation(arguments.Text("vary")));
+  PRISM_ASSIGN_OR_RETURN(const Variation variation, ParseVariation(search.vary));
   PRISM_ASSIGN_OR_RETURN(const std::vector<SweepPoint> points,
                          Sweep(evaluator, options, variation, session));
-  if (arguments.Has("csv") && session.rank() == 0) {
+  if (!search.csv.empty() && session.rank() == 0) {
     const std::string csv = SweepCsv(evaluator, variation, points);
-    PRISM_RETURN_IF_ERROR(WriteFileAtomically(arguments.Text("csv"), csv));
+    PRISM_RETURN_IF_ERROR(WriteFileAtomically(search.csv, csv));
   }
-  if (arguments.Has("svg") && session.rank() == 0) {
-    PRISM_RETURN_IF_ERROR(
-        WriteFileAtomically(arguments.Text("svg"), SweepSvg(variation, options, points)));
+  if (!search.svg.empty() && session.rank() == 0) {
+    PRISM_RETURN_IF_ERROR(WriteFileAtomically(search.svg, SweepSvg(variation, options, points)));
   }
   VerbOutput output;
   output.text = arguments.format() == OutputFormat::kJson
@@ -129,7 +129,9 @@ Result<VerbOutput> RunSizes(const VerbArguments& arguments,
 }
 
 // --jobs: several jobs with deadlines share the GPUs.
-Result<VerbOutput> RunJobs(const VerbArguments& arguments, SearchOptions options) {
+Result<VerbOutput> RunJobs(const VerbArguments& arguments,
+                           const SearchArguments& search,
+                           SearchOptions options) {
   for (const char* flag :
        {"model", "vary", "csv", "svg", "plan", "graph", "tokens", "tokens-per-parameter",
         "deadline", "budget", "gpu-hours", "global-batch-size", "seq-len", "top", "exhaustive"}) {
@@ -141,23 +143,20 @@ Result<VerbOutput> RunJobs(const VerbArguments& arguments, SearchOptions options
   if (options.choices.gpus.size() != 1) {
     return InvalidArgument("--jobs needs --gpus N, the number of GPUs that the jobs share");
   }
-  if (!arguments.Has("objective")) {
-    options.objective = Objective::kCost;
-  } else if (options.objective == Objective::kEnergy) {
+  options.objective = search.asked_objective.value_or(Objective::kCost);
+  if (options.objective == Objective::kEnergy) {
     return InvalidArgument("--jobs: --objective must be time (the makespan) or cost");
   }
-  PRISM_ASSIGN_OR_RETURN(const SearchProblem site, ReadSite(arguments));
+  PRISM_ASSIGN_OR_RETURN(const SearchProblem site, ReadSite(search));
   PRISM_RETURN_IF_ERROR(CheckSite(site, options));
   PRISM_ASSIGN_OR_RETURN(const std::vector<ListedJob> jobs,
-                         ReadJobList(arguments.Text("jobs"), site, options.choices.gpus.front()));
+                         ReadJobList(search.jobs, site, options.choices.gpus.front()));
   PRISM_ASSIGN_OR_RETURN(MpiSession session, MpiSession::Start());
-  int64_t threads = DefaultThreads(session);
-  PRISM_RETURN_IF_ERROR(arguments.ReadInt("threads", 1, 1024, &threads));
-  options.threads = static_cast<int>(threads);
+  options.threads = search.asked_threads.value_or(DefaultThreads(session));
   SearchProgress progress;
   options.on_progress = progress.Listener();
   PRISM_ASSIGN_OR_RETURN(const JobsAnswer answer,
-                         AllotJobs(jobs, arguments.Text("precision"), options, session));
+                         AllotJobs(jobs, search.precision, options, session));
   VerbOutput output;
   output.text = arguments.format() == OutputFormat::kJson ? JobsJson(answer, options)
                                                           : JobsText(answer, options);
@@ -169,11 +168,11 @@ Result<VerbOutput> RunJobs(const VerbArguments& arguments, SearchOptions options
 }
 
 // --graph: exactly one plan, given to the search, is written out.
-Status CheckGraph(const VerbArguments& arguments, const SearchOptions& options) {
-  if (!arguments.Has("graph")) {
+Status CheckGraph(const SearchArguments& search, const SearchOptions& options) {
+  if (search.graph.empty()) {
     return OkStatus();
   }
-  if (arguments.Has("vary")) {
+  if (!search.vary.empty()) {
     return InvalidArgument("--graph writes one plan on one cluster; leave --vary out");
   }
   return options.given.size() == 1
@@ -183,42 +182,39 @@ Status CheckGraph(const VerbArguments& arguments, const SearchOptions& options) 
                    options.given.empty() ? "none is" : FormatCount(options.given.size()) + " are"));
 }
 
-Result<VerbOutput> RunSearch(const VerbArguments& arguments) {
+Result<VerbOutput> RunSearch(const VerbArguments& arguments, const SearchArguments& search) {
   for (const char* flag : {"csv", "svg", "graph"}) {
     PRISM_RETURN_IF_ERROR(arguments.CheckOutput(flag));
   }
-  PRISM_ASSIGN_OR_RETURN(SearchOptions options, ReadSearchOptions(arguments));
-  if (arguments.Has("jobs")) {
-    return RunJobs(arguments, std::move(options));
+  PRISM_ASSIGN_OR_RETURN(SearchOptions options, ReadSearchOptions(arguments, search));
+  if (!search.jobs.empty()) {
+    return RunJobs(arguments, search, std::move(options));
   }
   std::vector<PlanEvaluator> evaluators;
-  PRISM_ASSIGN_OR_RETURN(const std::vector<std::string> models, ReadModelNames(arguments));
-  if (models.size() == 1) {
-    PRISM_RETURN_IF_ERROR(CheckGraph(arguments, options));
+  if (search.models.size() == 1) {
+    PRISM_RETURN_IF_ERROR(CheckGraph(search, options));
   }
-  for (const std::string& model : models) {
-    PRISM_ASSIGN_OR_RETURN(SearchProblem problem, ReadProblem(arguments, model));
+  for (const std::string& model : search.models) {
+    PRISM_ASSIGN_OR_RETURN(SearchProblem problem, ReadProblem(search, model));
     PRISM_ASSIGN_OR_RETURN(PlanEvaluator made,
-                           PlanEvaluator::Create(std::move(problem), arguments.Text("precision")));
+                           PlanEvaluator::Create(std::move(problem), search.precision));
     evaluators.push_back(std::move(made));
   }
   const PlanEvaluator& evaluator = evaluators.front();
   PRISM_RETURN_IF_ERROR(CheckSite(evaluator.problem(), options));
   PRISM_ASSIGN_OR_RETURN(MpiSession session, MpiSession::Start());
-  int64_t threads = DefaultThreads(session);
-  PRISM_RETURN_IF_ERROR(arguments.ReadInt("threads", 1, 1024, &threads));
-  options.threads = static_cast<int>(threads);
+  options.threads = search.asked_threads.value_or(DefaultThreads(session));
   SearchProgress progress;
   options.on_progress = progress.Listener();
   if (evaluators.size() > 1) {
     return RunSizes(arguments, evaluators, options, session);
   }
-  if (arguments.Has("vary")) {
-    return RunSweep(arguments, evaluator, options, session);
+  if (!search.vary.empty()) {
+    return RunSweep(arguments, search, evaluator, options, session);
   }
   PRISM_ASSIGN_OR_RETURN(const SearchResult result, Search(evaluator, options, session));
   if (session.rank() == 0) {
-    PRISM_RETURN_IF_ERROR(WriteFiles(arguments, evaluator, result));
+    PRISM_RETURN_IF_ERROR(WriteFiles(search, evaluator, result));
   }
   VerbOutput output;
   output.text = arguments.format() == OutputFormat::kJson ? SearchJson(evaluator, options, result)
@@ -229,97 +225,33 @@ Result<VerbOutput> RunSearch(const VerbArguments& arguments) {
   return output;
 }
 
-std::vector<VerbOption> SearchFlags() {
-  static const std::string frameworks =
-      fmt::format("framework whose kernels, schedules and host costs apply: {}",
-                  fmt::join(FrameworkNames(), ", "));
-  static const std::string precisions =
-      fmt::format("precision of matrix products: {}", fmt::join(PrecisionNames(), ", "));
-  return {
-      {"model", "PRESET|FILE,...", "gpt3-175b",
-       "model to train; of several, find the largest that can be trained"},
-      {"cluster", "PRESET|FILE", "h100-8x",
-       "cluster to train on; its [costs] give prices and power"},
-      {"framework", "NAME", "megatron-core", frameworks.c_str()},
-      {"precision", "NAME", "the framework's", precisions.c_str()},
-      {"gpus", "N,...", "any", "numbers of GPUs"},
-      {"budget", "USD", "none", "rule out plans that cost more"},
-      {"gpu-hours", "H", "none", "rule out plans that take more GPU-hours"},
-      {"deadline", "DAYS", "none", "rule out plans that take longer"},
-      {"tokens", "N", "3e11", "tokens to train on"},
-      {"tokens-per-parameter", "R", "none",
-       "instead of --tokens: R times the model's parameters; about 20 is compute-optimal"},
-      {"objective", "time|cost|energy", "cost with --deadline, else time", "what to minimise"},
-      {"price", "USD", "the cluster's", "price of one GPU-hour"},
-      {"global-batch-size", "N", "the model's", "sequences"},
-      {"seq-len", "N", "the model's", "tokens"},
-      {"max-gpus", "N", "4096", "most GPUs to try, without --gpus"},
-      {"tp", "N,...", "any", "tensor-parallel sizes"},
-      {"cp", "N,...", "any", "context-parallel sizes"},
-      {"pp", "N,...", "any", "pipeline stages"},
-      {"dp", "N,...", "any", "data-parallel sizes"},
-      {"ep", "N,...", "any", "expert-parallel sizes"},
-      {"vpp", "N,...", "any", "model chunks per stage (interleaving)"},
-      {"micro-batch-size", "N,...", "any", "sequences"},
-      {"recompute", "NAME", "any", "none, selective, full or any"},
-      {"zero", "N,...", "any", "ZeRO stages, 0 to 3"},
-      {"sequence-parallel", "on|off|any", "any",
-       "sequence parallelism along with tensor parallelism"},
-      {"offload", "NAME", "none",
-       "offload to host memory (the cluster's [host_memory]): optimizer (its states), activations "
-       "(of layers), all (both), none, or any (try each)"},
-      {"plan", "tp=8,pp=35,...", "none",
-       "also evaluate this plan, however it ranks: tp, cp, pp, dp, ep, vpp, mb, recompute, zero, "
-       "sp, offload; sizes default to 1, zero to 0, the rest to none and off; repeatable",
-       true},
-      {"graph", "FILE", "none",
-       "write the execution graph of the --plan, for prism replay, export, diff and mem"},
-      {"vary", "KEY:FROM:TO:STEPS", "none",
-       "repeat the search over values of one number of the cluster: a parameter, gpu.memory_bytes, "
-       "costs.KEY or host_memory.KEY"},
-      {"jobs", "FILE", "none",
-       "plan several jobs that share --gpus N: which job gets how many GPUs when, so that all "
-       "deadlines are met at the least cost or, with --objective time, the least makespan"},
-      {"top", "N", "10", "plans to list"},
-      {"exhaustive", "", "off", "evaluate and list every plan that fits"},
-      {"threads", "N", "all; one under mpirun", "threads per process"},
-      {"csv", "FILE", "none", "write the listed plans"},
-      {"svg", "FILE", "none", "plot them: price over days, or over the values of --vary"},
-  };
-}
-
 }  // namespace
 
 Verb SearchVerb() {
-  Verb verb;
-  verb.spec = {
-      "search",
-      "",
-      "find the best plans to train a model on a cluster",
-      "At least one of --gpus, --budget, --gpu-hours and --deadline is needed; prism presets "
-      "lists\n"
-      "models and clusters. mpirun -n N prism search ... spreads the work; the answer is the same\n"
-      "for any N.\n"
-      "\n"
-      "  prism search --gpus 1024\n"
-      "  prism search --model llama3-70b --cluster h200-8x --deadline 30 --tokens 1e12 --top 3\n"
-      "  prism search --model gpt3-13b --gpus 64 --tp 8 --cp 1 --offload any\n"
-      "\n"
-      "The FILE of --jobs has one table per job:\n"
-      "  [[job]]\n"
-      "  model = \"gpt3-13b\"        a preset or file\n"
-      "  tokens = 3e11             or tokens_per_parameter = 20\n"
-      "  deadline_days = 30\n"
-      "name, global_batch_size and gpus = \"64,128\" are optional.\n"
-      "\n"
-      "The exit code is 4 if no plan fits and keeps budget and deadline, or if the deadlines of "
-      "--jobs\n"
-      "cannot be met.\n",
-      0,
-      0,
-      SearchFlags()};
-  verb.run = RunSearch;
-  return verb;
+  return MakeVerb<SearchArguments>(
+      {"search", "", "find the best plans to train a model on a cluster",
+       "At least one of --gpus, --budget, --gpu-hours and --deadline is needed; prism presets "
+       "lists\n"
+       "models and clusters. mpirun -n N prism search ... spreads the work; the answer is the "
+       "same\n"
+       "for any N.\n"
+       "\n"
+       "  prism search --gpus 1024\n"
+       "  prism search --model llama3-70b --cluster h200-8x --deadline 30 --tokens 1e12 --top 3\n"
+       "  prism search --model gpt3-13b --gpus 64 --tp 8 --cp 1 --offload any\n"
+       "\n"
+       "The FILE of --jobs has one table per job:\n"
+       "  [[job]]\n"
+       "  model = \"gpt3-13b\"        a preset or file\n"
+       "  tokens = 3e11             or tokens_per_parameter = 20\n"
+       "  deadline_days = 30\n"
+       "name, global_batch_size and gpus = \"64,128\" are optional.\n"
+       "\n"
+       "The exit code is 4 if no plan fits and keeps budget and deadline, or if the deadlines of "
+       "--jobs\n"
+       "cannot be met.\n",
+       0, 0},
+      SearchTable(), RunSearch);
 }
 
 }  // namespace prism::launch

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,36 +11,28 @@
 #include <toml++/toml.h>
 
 #include "graph/base/file.h"
-#include "graph/base/parse_number.h"
 #include "launch/inputs/options.h"
 #include "launch/inputs/presets.h"
 
 namespace prism::launch {
 namespace {
 
-// By OptionGroup.
-const std::vector<std::string>& Sections() {
-  static const std::vector<std::string> sections = {"job", "cluster", "ranks", "output"};
-  return sections;
+// The section of a group of options.
+std::string SectionOf(const OptionRow& row) {
+  std::string section = row.group;
+  section.front() = static_cast<char>(section.front() - 'A' + 'a');
+  return section;
 }
 
-const std::string& SectionOf(const OptionSpec& spec) {
-  return Sections()[static_cast<size_t>(spec.group)];
-}
-
-// What follows "--" on a command line is a list of strings here.
-constexpr OptionSpec kProgram = {"program", OptionGroup::kJob, "", "", "", /*repeatable=*/true};
-
-const OptionSpec* FindKey(const std::string& key) {
-  if (key == kProgram.flag) {
-    return &kProgram;
-  }
-  for (const OptionSpec& spec : OptionTable()) {
-    if (ConfigKey(spec) == key && key != "config") {
-      return &spec;
-    }
-  }
-  return nullptr;
+// What a config file may set.
+std::vector<Option<Options>> ConfigOptions() {
+  std::vector<Option<Options>> options = OptionTable();
+  std::erase_if(options, [](const OptionRow& row) { return row.flag == "config"; });
+  options.insert(
+      std::ranges::upper_bound(options, 0, {},
+                               [](const OptionRow& row) { return row.group == kJobGroup ? 0 : 1; }),
+      ProgramOption());
+  return options;
 }
 
 std::string Where(const std::string& path, const toml::node& node) {
@@ -49,7 +42,7 @@ std::string Where(const std::string& path, const toml::node& node) {
 // What a command line would say; true and false as they are where those are no values, so that a
 // refusal shows what the file says.
 Result<std::string> ScalarText(const std::string& where,
-                               const OptionSpec& spec,
+                               const OptionRow& row,
                                const toml::node& node) {
   if (const auto* text = node.as_string()) {
     return text->get();
@@ -61,13 +54,13 @@ Result<std::string> ScalarText(const std::string& where,
     return fmt::format("{}", number->get());
   }
   if (const auto* flag = node.as_boolean()) {
-    const bool is_choice = spec.value_name.find("on|off") != spec.value_name.npos;
+    const bool is_choice = row.value_name.find("on|off") != row.value_name.npos;
     return std::string(flag->get() ? (is_choice ? "on" : "true") : (is_choice ? "off" : "false"));
   }
   return BadFile(fmt::format("{}: expected a string, a number, true or false", where));
 }
 
-// Suggests a key that is allowed there: in that section, or, for "", outside of sections.
+// Suggests a key that is allowed in that section, or, for "", outside of sections; or a section.
 Status UnknownKey(const std::string& where,
                   const std::string& key,
                   const std::string& section,
@@ -75,74 +68,79 @@ Status UnknownKey(const std::string& where,
   if (key == "config") {
     return BadFile(fmt::format("{}: a config file cannot name another; leave 'config' out", where));
   }
-  std::vector<std::string> known = {kProgram.flag};
-  for (const OptionSpec& spec : OptionTable()) {
-    known.push_back(ConfigKey(spec));
+  std::vector<std::string> known;
+  for (const OptionRow& row : ConfigOptions()) {
+    if (is_table || section.empty() || section == SectionOf(row)) {
+      known.push_back(is_table ? SectionOf(row) : row.key());
+    }
   }
-  std::erase_if(known, [&](const std::string& name) {
-    const OptionSpec* spec = FindKey(name);
-    return spec == nullptr || (!section.empty() && SectionOf(*spec) != section);
-  });
-  const std::string near = NearestName(key, is_table ? Sections() : known);
+  const std::string near = NearestName(key, known);
   return BadFile(fmt::format("{}: unknown key '{}'{}", where, key,
                              near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
 }
 
-// Of that section, or, for "", outside of sections.
-Status ReadEntry(const std::string& path,
-                 const std::string& section,
-                 const std::string& key,
-                 const toml::node& node,
-                 ConfigValues* values) {
-  const OptionSpec* spec = FindKey(key);
-  if (spec == nullptr) {
-    return UnknownKey(Where(path, node), key, section, node.is_table());
-  }
-  ConfigValue value = {.texts = {}, .line = node.source().begin.line};
-  if (spec == &kProgram && !node.is_array()) {
-    return BadFile(fmt::format(
-        "{}: 'program' must be a list of strings, as in program = [\"python\", \"train.py\"]",
-        Where(path, node)));
-  }
-  if (const toml::array* list = node.as_array()) {
-    if (!spec->repeatable) {
-      return BadFile(fmt::format("{}: '{}' takes one value", Where(path, node), key));
-    }
-    for (const toml::node& item : *list) {
-      PRISM_ASSIGN_OR_RETURN(std::string text, ScalarText(Where(path, item), *spec, item));
-      value.texts.push_back(std::move(text));
-    }
-  } else {
-    PRISM_ASSIGN_OR_RETURN(std::string text, ScalarText(Where(path, node), *spec, node));
-    value.texts.push_back(std::move(text));
-  }
-  if (!value.texts.empty()) {
-    (*values)[key] = std::move(value);
-  }
-  return OkStatus();
-}
+// Reads what is in that section, or, for "", outside of sections; there, sections are tables.
+class ConfigReader {
+ public:
+  explicit ConfigReader(const std::string& path) : path_(path) {}
 
-Status ReadTable(const std::string& path, const toml::table& table, ConfigValues* values) {
-  for (const auto& [name, node] : table) {
-    const std::string key(name.str());
-    const bool is_section =
-        node.is_table() && std::find(Sections().begin(), Sections().end(), key) != Sections().end();
-    if (!is_section) {
-      PRISM_RETURN_IF_ERROR(ReadEntry(path, "", key, node, values));
-      continue;
+  Status ReadTable(const toml::table& table, const std::string& section) {
+    for (const auto& [name, node] : table) {
+      const std::string key(name.str());
+      const bool is_section =
+          section.empty() && node.is_table() &&
+          std::ranges::any_of(rows_, [&](const OptionRow& row) { return SectionOf(row) == key; });
+      PRISM_RETURN_IF_ERROR(is_section ? ReadTable(*node.as_table(), key)
+                                       : ReadEntry(section, key, node));
     }
-    for (const auto& [inner_name, inner] : *node.as_table()) {
-      const std::string inner_key(inner_name.str());
-      const OptionSpec* spec = FindKey(inner_key);
-      if (spec != nullptr && SectionOf(*spec) != key) {
-        return BadFile(fmt::format("{}: '{}' belongs in [{}], not in [{}]", Where(path, inner),
-                                   inner_key, SectionOf(*spec), key));
-      }
-      PRISM_RETURN_IF_ERROR(ReadEntry(path, key, inner_key, inner, values));
-    }
+    return OkStatus();
   }
-  return OkStatus();
-}
+
+  [[nodiscard]] const GivenOptions& given() const { return given_; }
+
+ private:
+  Status ReadEntry(const std::string& section, const std::string& key, const toml::node& node) {
+    const std::string where = Where(path_, node);
+    const auto row = std::ranges::find(rows_, key, &OptionRow::key);
+    if (row == rows_.end()) {
+      return UnknownKey(where, key, section, node.is_table());
+    }
+    if (!section.empty() && SectionOf(*row) != section) {
+      return BadFile(fmt::format("{}: '{}' belongs in [{}], not in [{}]", where, key,
+                                 SectionOf(*row), section));
+    }
+    const toml::array* list = node.as_array();
+    if (key == ProgramOption().key() && list == nullptr) {
+      return BadFile(fmt::format(
+          "{}: 'program' must be a list of strings, as in program = [\"python\", \"train.py\"]",
+          where));
+    }
+    if (list != nullptr && !row->is_repeatable) {
+      return BadFile(fmt::format("{}: '{}' takes one value", where, key));
+    }
+    Given given = {{}, fmt::format("{}: {}", where, key), path_};
+    const auto add = [&](const toml::node& item) -> Status {
+      PRISM_ASSIGN_OR_RETURN(std::string text, ScalarText(Where(path_, item), *row, item));
+      given.texts.push_back(std::move(text));
+      return OkStatus();
+    };
+    if (list == nullptr) {
+      PRISM_RETURN_IF_ERROR(add(node));
+    } else {
+      for (const toml::node& item : *list) {
+        PRISM_RETURN_IF_ERROR(add(item));
+      }
+    }
+    if (!given.texts.empty()) {
+      given_[key] = std::move(given);
+    }
+    return OkStatus();
+  }
+
+  const std::string& path_;
+  const std::vector<Option<Options>> rows_ = ConfigOptions();
+  GivenOptions given_;
+};
 
 std::string Quoted(const std::string& text) {
   std::string result = "\"";
@@ -159,12 +157,6 @@ std::string Quoted(const std::string& text) {
   return result + "\"";
 }
 
-// A number or text that was given on a command line or in the environment.
-std::string GivenText(const std::string& given) {
-  int64_t number = 0;
-  return ParseNumber(given, &number) ? std::to_string(number) : Quoted(given);
-}
-
 // A file by a path that is valid wherever the configuration is read; the name of a preset, which
 // counts before a file of that name, unchanged.
 std::string FileText(const std::string& name_or_file) {
@@ -177,122 +169,71 @@ std::string FileText(const std::string& name_or_file) {
   return Quoted(std::filesystem::absolute(name_or_file, ignored).lexically_normal().string());
 }
 
+// Options that concern one call of the program, and those at the end of their section.
+constexpr std::string_view kOfOneCall[] = {"interactive", "out",   "force",     "format",
+                                           "config",      "quiet", "log-level", "print-config",
+                                           "dry-run",     "color"};
+constexpr std::string_view kAtEnd[] = {"routing", "perturb", "log-ranks", "perfetto", "strict"};
+
 // Sizes that follow from the others where they are not given. As values they would be given
 // themselves, and contradict other numbers of GPUs.
-bool IsDerived(const std::string& name, const graph::JobSpec& job) {
-  return name == "dp" || name == "global_batch_size" || (name == "ep" && job.model.moe.experts > 0);
+bool IsDerived(const std::string& name, const Options& options, const graph::JobSpec& job) {
+  const bool follows =
+      name == "dp" || name == "global_batch_size" || (name == "ep" && job.model.moe.experts > 0);
+  return follows && !job.user_program && !options.given.contains(name);
 }
 
-// For a user's program only what was given, as given: the rest is found when it runs, and may
-// differ from what was asked for.
-std::string LayoutText(const Options& options, const graph::JobSpec& job) {
+// The options with the job's values. Of a user's program only what was given: the rest is found
+// when it runs, and may differ from what was asked for.
+Options Resolved(const Options& options, const graph::JobSpec& job) {
+  Options resolved = options;
   const graph::ParallelSizes& sizes = job.parallel;
-  const std::pair<const char*, std::string> entries[] = {
-      {"tp", std::to_string(sizes.tp)},
-      {"pp", std::to_string(sizes.pp)},
-      {"dp", std::to_string(sizes.dp)},
-      {"cp", std::to_string(sizes.cp)},
-      {"ep", std::to_string(sizes.ep)},
-      {"vpp", std::to_string(sizes.vpp)},
-      // As the job has it where tp is above 1; with tp 1 it has no effect.
-      {"sequence_parallel", options.sequence_parallel.value_or(true) ? "\"on\"" : "\"off\""},
-      {"micro_batch_size", std::to_string(job.micro_batch_size)},
-      {"global_batch_size", std::to_string(job.global_batch_size)},
-      {"seq_len", std::to_string(job.seq_len)},
-      {"recompute", fmt::format("\"{}\"", graph::RecomputeName(job.recompute))},
-      {"zero", std::to_string(job.zero_stage)}};
-  std::string text;
-  for (const auto& [name, value] : entries) {
-    const auto given = options.given.find(name);
-    const bool is_given = given != options.given.end();
-    if (job.user_program && is_given) {
-      text += fmt::format("{} = {}\n", name, GivenText(given->second.back()));
-    } else if (!job.user_program && !is_given && IsDerived(name, job)) {
-      text += fmt::format("# {} = {}, from the other sizes\n", name, value);
-    } else if (!job.user_program) {
-      text += fmt::format("{} = {}\n", name, value);
-    }
+  resolved.target_gpus = static_cast<int32_t>(sizes.world_size());
+  if (job.user_program) {
+    return resolved;
   }
-  return text;
+  resolved.tp = sizes.tp;
+  resolved.pp = sizes.pp;
+  resolved.dp = sizes.dp;
+  resolved.cp = sizes.cp;
+  resolved.ep = sizes.ep;
+  resolved.vpp = sizes.vpp;
+  // As the job has it where tp is above 1; with tp 1 it has no effect.
+  resolved.sequence_parallel = options.sequence_parallel.value_or(true);
+  resolved.micro_batch_size = job.micro_batch_size;
+  resolved.global_batch_size = job.global_batch_size;
+  resolved.seq_len = job.seq_len;
+  resolved.recompute = job.recompute;
+  resolved.zero = job.zero_stage;
+  return resolved;
 }
 
-std::string JobText(const Options& options, const graph::JobSpec& job) {
-  std::string text = "[job]\n";
-  if (options.graph.empty()) {
-    text += fmt::format("target_gpus = {}\n", job.parallel.world_size());
-    if (!job.user_program) {
-      text += fmt::format("model = {}\n", FileText(options.model));
-    }
-    text += LayoutText(options, job);
-  }
-  text += fmt::format("iterations = {}\nseed = {}\n", options.iterations, options.seed);
-  if (options.program.empty()) {
-    return text;
-  }
-  std::vector<std::string> words;
-  for (const std::string& word : options.program) {
-    words.push_back(Quoted(word));
-  }
-  return text + fmt::format("program = [{}]\nrouting = {}\n", fmt::join(words, ", "),
-                            Quoted(options.routing));
+// Whether a config leaves the option out: a graph includes its job and its cluster.
+bool IsIdle(const OptionRow& row, const Options& options, const graph::JobSpec& job) {
+  const std::string& flag = row.flag;
+  return std::ranges::find(kOfOneCall, flag) != std::end(kOfOneCall) ||
+         (!options.graph.empty() && row.group == kJobGroup && flag != "iterations" &&
+          flag != "seed" && flag != "program" && flag != "routing") ||
+         (!options.graph.empty() && flag == "cluster" && !options.given.contains(flag)) ||
+         (flag == "model" && job.user_program) ||
+         ((flag == "program" || flag == "routing") && options.program.empty()) ||
+         (flag == "device-scale" && options.device == Device::kVirtual);
 }
 
-std::string ClusterText(const Options& options) {
-  std::string text = "\n[cluster]\n";
-  // A graph includes its cluster.
-  if (options.graph.empty() || options.given.count("cluster") != 0) {
-    text += fmt::format("cluster = {}\n", FileText(options.cluster));
+std::string ConfigLine(const Option<Options>& option, const Options& options) {
+  std::vector<std::string> values = option.write(options);
+  for (std::string& value : values) {
+    value = option.names_file() ? FileText(value) : option.is_bare ? value : Quoted(value);
   }
-  std::vector<std::string> perturbations;
-  for (const PerturbationText& perturbation : options.perturb) {
-    perturbations.push_back(Quoted(perturbation.text));
-  }
-  text += fmt::format("network = \"{}\"\ndevice = \"{}\"\n", NameOf(kNetworkNames, options.network),
-                      NameOf(kDeviceNames, options.device));
-  if (options.device != Device::kVirtual) {
-    text += fmt::format("device_scale = {}\n", options.device_scale);
-  }
-  std::string host_time = "fixed";
-  if (options.host_factor > 0) {
-    host_time = fmt::format("measured:{}", options.host_factor);
-  } else if (!options.host_framework.empty()) {
-    host_time += ":" + options.host_framework;
-  }
-  text += fmt::format("host_time = \"{}\"\n", host_time);
-  return text + fmt::format("perturb = [{}]\n", fmt::join(perturbations, ", "));
-}
-
-std::string RanksText(const Options& options) {
-  std::string text = fmt::format(
-      "\n[ranks]\nsandbox_ranks = {}\non_mismatch = \"{}\"\nmax_roles = {}\nstall_timeout = {}\n",
-      Quoted(options.sandbox_ranks), NameOf(kOnMismatchNames, options.on_mismatch),
-      options.max_roles, options.stall_timeout_s);
-  if (!options.log_ranks.empty()) {
-    text += fmt::format("log_ranks = {}\n", Quoted(options.log_ranks));
-  }
-  return text;
-}
-
-std::string OutputText(const Options& options) {
-  std::string text = "\n[output]\n";
-  if (!options.graph.empty()) {
-    text += fmt::format("graph = {}\n", FileText(options.graph));
-  }
-  if (!options.trace_ranks.empty()) {
-    text += fmt::format("trace_ranks = {}\n", Quoted(options.trace_ranks));
-  }
-  if (!options.memory_snapshot.empty()) {
-    text += fmt::format("memory_snapshot = {}\n", Quoted(options.memory_snapshot));
-  }
-  if (options.max_error_pct) {
-    text += fmt::format("max_error = {}\n", *options.max_error_pct);
-  }
-  return text + fmt::format("perfetto = {}\nstrict = {}\n", options.perfetto, options.strict);
+  const std::string joined = fmt::format("{}", fmt::join(values, ", "));
+  return option.is_repeatable ? fmt::format("{} = [{}]", option.key(), joined)
+         : values.empty()     ? ""
+                              : fmt::format("{} = {}", option.key(), joined);
 }
 
 }  // namespace
 
-Result<ConfigValues> ReadConfigFile(const std::string& path, InputHashes* read) {
+Result<GivenOptions> ReadConfigFile(const std::string& path, InputHashes* read) {
   PRISM_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   NoteInput(path, text, read);
   toml::table table;
@@ -305,14 +246,32 @@ Result<ConfigValues> ReadConfigFile(const std::string& path, InputHashes* read) 
     return BadFile(
         fmt::format("{}: contains no option; see prism-emulate --help for what it may hold", path));
   }
-  ConfigValues values;
-  PRISM_RETURN_IF_ERROR(ReadTable(path, table, &values));
-  return values;
+  ConfigReader reader(path);
+  PRISM_RETURN_IF_ERROR(reader.ReadTable(table, ""));
+  return reader.given();
 }
 
 std::string ConfigText(const Options& options, const graph::JobSpec& job) {
-  return "# prism-emulate --config FILE gives this run again.\n" + JobText(options, job) +
-         ClusterText(options) + RanksText(options) + OutputText(options);
+  const Options resolved = Resolved(options, job);
+  std::string text = "# prism-emulate --config FILE gives this run again.\n";
+  std::string last;
+  std::string group;
+  for (const Option<Options>& option : ConfigOptions()) {
+    if (option.group != group) {
+      text += fmt::format("{}{}[{}]\n", std::exchange(last, ""), group.empty() ? "" : "\n",
+                          SectionOf(option));
+      group = option.group;
+    }
+    std::string line = ConfigLine(option, resolved);
+    if (line.empty() || IsIdle(option, options, job)) {
+      continue;
+    }
+    if (IsDerived(option.key(), options, job)) {
+      line = fmt::format("# {}, from the other sizes", line);
+    }
+    (std::ranges::find(kAtEnd, option.flag) == std::end(kAtEnd) ? text : last) += line + "\n";
+  }
+  return text + last;
 }
 
 }  // namespace prism::launch

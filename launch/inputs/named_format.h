@@ -1,6 +1,7 @@
 // The formats of `prism import` and `prism export`, by name.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -11,17 +12,23 @@
 
 namespace prism::launch {
 
-// The element of `formats` (each has a `name`) with that name; kInvalidArgument, listing all, if
-// there is none.
+// What the formats are called; each has a `name`.
+std::vector<std::string> FormatNames(const auto& formats) {
+  std::vector<std::string> names;
+  for (const auto& format : formats) {
+    names.emplace_back(format.name);
+  }
+  return names;
+}
+
+// The format with that name; kInvalidArgument, listing all, if there is none.
 template <typename Formats>
 auto FindFormat(const Formats& formats, const std::string& name)
     -> Result<decltype(&*std::begin(formats))> {
-  std::vector<std::string> names;
-  for (const auto& format : formats) {
-    if (name == format.name) {
-      return &format;
-    }
-    names.emplace_back(format.name);
+  const std::vector<std::string> names = FormatNames(formats);
+  const auto found = std::ranges::find(names, name);
+  if (found != names.end()) {
+    return &*(std::begin(formats) + (found - names.begin()));
   }
   return InvalidArgument(
       fmt::format("unknown format '{}'; choose one of {}", name, fmt::join(names, ", ")));

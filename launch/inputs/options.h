@@ -1,13 +1,9 @@
-// The options of prism-emulate: one table (flag, environment, config key, default, help) and one
-// typed struct. Precedence: flag, then PRISM_* environment, then config file, then preset, then
-// default. Anything that is not in the table is refused.
-//
-// The names follow from the flag: `--micro-batch-size` is PRISM_MICRO_BATCH_SIZE in the environment
-// and `micro_batch_size` in a config file; on the command line underscores count as dashes.
+// The options of prism-emulate: one typed struct, and its table (option_table.h). Precedence: flag,
+// then PRISM_* environment, then config file, then preset, then default. Anything that is not in
+// the table is refused.
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,11 +14,11 @@
 #include "graph/base/log.h"
 #include "graph/base/status.h"
 #include "graph/job/job.h"
+#include "launch/inputs/option_table.h"
 #include "replayer/engine/network_model.h"
 
 namespace prism::launch {
 
-enum class OptionGroup : uint8_t { kJob, kCluster, kRanks, kOutput };
 enum class OnMismatch : uint8_t { kAbort, kHang, kAdopt };
 enum class Device : uint8_t { kVirtual, kCuda, kAuto };
 enum class OutputFormat : uint8_t { kText, kJson };
@@ -50,21 +46,7 @@ inline constexpr const char* kPerturbationForms =
     "100i), jitter:FRACTION[:normal|lognormal|exponential|uniform] or, with --network flow, "
     "fail:LINK|SWITCH; repeatable";
 
-// One line of the table.
-struct OptionSpec {
-  const char* flag;  // without dashes: "micro-batch-size"
-  OptionGroup group;
-  std::string value_name;  // as --help shows it; "" for a switch
-  const char* default_text;
-  const char* help;
-  bool repeatable = false;
-};
-
-const std::vector<OptionSpec>& OptionTable();
-
-// "--micro-batch-size" → "PRISM_MICRO_BATCH_SIZE" and "micro_batch_size".
-std::string EnvironmentName(const OptionSpec& spec);
-std::string ConfigKey(const OptionSpec& spec);
+inline constexpr const char* kJobGroup = "Job";
 
 // A text of --perturb, and where it is in a file ("FILE:LINE" or "FILE: KEY"; "" on the command
 // line or in the environment).
@@ -120,6 +102,7 @@ struct Options {
   bool perfetto = false;
   std::string trace_ranks;
   std::string memory_snapshot;  // list of sandbox ranks
+  std::string config;           // the file that some options are read from
   bool print_config = false;
   bool dry_run = false;
   LogLevel log_level = LogLevel::kInfo;
@@ -131,16 +114,16 @@ struct Options {
 
   InputHashes inputs;  // files that the options were read from
 
-  // Raw text of every option that was given, by config key, whatever gave it: for config.toml.
-  std::map<std::string, std::vector<std::string>> given;
-
-  std::map<std::string, std::string> files;  // by config key: the file, for options from a config
-                                             // file
-
-  std::map<std::string, std::string> variables;  // by config key: PRISM_*, for options from one
+  GivenOptions given;  // what set the others
 
   bool operator==(const Options&) const = default;
 };
+
+// The options of the command line, the environment and config files, in the order of --help.
+const std::vector<Option<Options>>& OptionTable();
+
+// `program` of a config file: what follows "--" on a command line.
+const Option<Options>& ProgramOption();
 
 // What a main function has to do with a command line.
 struct CommandLine {
@@ -174,8 +157,5 @@ std::string HelpText();
 // A config file that reproduces the run, also with another --target-gpus: sizes that were derived
 // from others are comments.
 std::string ConfigText(const Options& options, const graph::JobSpec& job);
-
-// The known name nearest to `name`, or "" when none is near: for "did you mean".
-std::string NearestName(std::string_view name, const std::vector<std::string>& known);
 
 }  // namespace prism::launch

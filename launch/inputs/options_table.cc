@@ -1,60 +1,18 @@
-// The table of all options, and the help text generated from it.
-#include <algorithm>
+// The table of prism-emulate's options, and the text around it in --help.
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "graph/job/names.h"
+#include "graph/validate/limits.h"
 #include "launch/exit_codes.h"
-#include "launch/inputs/command_line.h"
 #include "launch/inputs/options.h"
+#include "launch/inputs/presets.h"
 
 namespace prism::launch {
 namespace {
-
-const char* GroupTitle(OptionGroup group) {
-  switch (group) {
-    case OptionGroup::kJob:
-      return "Job";
-    case OptionGroup::kCluster:
-      return "Cluster";
-    case OptionGroup::kRanks:
-      return "Ranks";
-    case OptionGroup::kOutput:
-      return "Output";
-  }
-  return "";
-}
-
-// Levenshtein distance; names are short, so the quadratic table is one row.
-size_t EditDistance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) {
-    row[j] = j;
-  }
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t substitution = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substitution});
-    }
-  }
-  return row[b.size()];
-}
-
-// Whether the name is the beginning of the other, or words at its end: "dry", "gpus".
-bool IsPart(std::string_view name, std::string_view whole) {
-  constexpr size_t kShortest = 3;
-  if (name.size() < kShortest || name.size() >= whole.size()) {
-    return false;
-  }
-  const char before = whole[whole.size() - name.size() - 1];
-  return whole.starts_with(name) ||
-         (whole.ends_with(name) && (before == '-' || before == '_' || before == '.'));
-}
 
 constexpr const char* kHelpHead =
     "prism-emulate: run the ranks you care about of a training job with thousands of GPUs on one\n"
@@ -85,104 +43,200 @@ constexpr const char* kHelpTail =
     "\n"
     "SIGUSR1 asks a run, or its mpirun, where it is: it shows the stacks of all sandbox ranks.\n";
 
-std::vector<OptionSpec> JobOptions() {
-  using enum OptionGroup;
+using Row = Option<Options>;
+using O = Options;
+
+constexpr double kMaxFactor = 1000;  // between two GPUs or hosts: far above any pair
+
+Kind<std::string> Preset(PresetKind kind) {
+  return Text("PRESET|FILE", PresetNames(kind));
+}
+
+Kind<int64_t> Degree() {
+  return WholeNumber(1, graph::kMaxRanks);
+}
+
+// Sequences or tokens: far above any job.
+Kind<int64_t> Batch() {
+  return WholeNumber(1, int64_t{1} << 30);
+}
+
+// A share in percent, with or without the sign.
+Kind<double> Percent() {
+  static constexpr double kMost = 1000;
+  Kind<double> kind = NumberAbove0("PCT");
+  kind.read = [](std::string_view text, double* value) {
+    const std::string_view number = text.substr(0, text.size() - (text.ends_with('%') ? 1 : 0));
+    return ParseNumber(number, value) && *value >= 0 && *value <= kMost
+               ? ""
+               : fmt::format("'{}' is not a percentage from 0 to {}", text, kMost);
+  };
+  return kind;
+}
+
+Kind<std::string> Routing() {
+  static constexpr double kMost = 10;  // the exponent; at this one all choose the same
+  Kind<std::string> kind = Text("uniform|zipf:S");
+  kind.read = [](std::string_view text, std::string* value) {
+    constexpr std::string_view kZipf = "zipf:";
+    double exponent = 0;
+    const bool is_zipf =
+        text.starts_with(kZipf) && ParseNumber(text.substr(kZipf.size()), &exponent);
+    *value = text;
+    return text == "uniform" || (is_zipf && exponent > 0 && exponent <= kMost)
+               ? ""
+               : fmt::format(
+                     "'{}' is unknown; use uniform or zipf:S, with S above 0 and at most {}", text,
+                     kMost);
+  };
+  return kind;
+}
+
+std::string ReadHostTime(const Given& given, Options* options) {
+  constexpr std::string_view kFixed = "fixed:";
+  constexpr std::string_view kMeasured = "measured:";
+  const std::string_view text = given.texts.back();
+  double factor = 0;
+  if (text.starts_with(kFixed) && text.size() > kFixed.size()) {
+    options->host_framework = text.substr(kFixed.size());
+  } else if (text.starts_with(kMeasured) && ParseNumber(text.substr(kMeasured.size()), &factor) &&
+             factor > 0 && factor <= kMaxFactor) {
+    options->host_factor = factor;
+  } else if (text != "fixed") {
+    return fmt::format(
+        "'{}' is unknown; use fixed, fixed:FRAMEWORK or measured:FACTOR, with "
+        "FACTOR above 0 and at most {}",
+        text, kMaxFactor);
+  }
+  return "";
+}
+
+std::vector<std::string> HostTimeTexts(const Options& options) {
+  return {options.host_factor > 0          ? fmt::format("measured:{}", options.host_factor)
+          : options.host_framework.empty() ? "fixed"
+                                           : "fixed:" + options.host_framework};
+}
+
+std::string ReadPerturbations(const Given& given, Options* options) {
+  options->perturb.clear();
+  for (const std::string& text : given.texts) {
+    options->perturb.push_back({text, given.file.empty() ? "" : given.origin});
+  }
+  return "";
+}
+
+std::vector<std::string> PerturbationTexts(const Options& options) {
+  std::vector<std::string> texts;
+  for (const PerturbationText& perturbation : options.perturb) {
+    texts.push_back(perturbation.text);
+  }
+  return texts;
+}
+
+std::vector<Row> JobOptions() {
+  static constexpr EnumNames<int32_t, 4> kStages = {{{0, "0"}, {1, "1"}, {2, "2"}, {3, "3"}}};
   return {
-      {"target-gpus", kJob, "N", "8192", "GPUs of the job to emulate"},
-      {"model", kJob, "PRESET|FILE", "gpt3-175b", "model preset (prism presets) or TOML file"},
-      {"tp", kJob, "N", "by preset", "tensor-parallel size"},
-      {"pp", kJob, "N", "by preset", "pipeline-parallel size"},
-      {"dp", kJob, "N", "the rest", "data-parallel size"},
-      {"cp", kJob, "N", "1",
-       "context-parallel size of the built-in program, which uses all-to-alls of heads"},
-      {"ep", kJob, "N", "by preset",
+      {"target-gpus", &O::target_gpus, Degree(), "GPUs of the job to emulate"},
+      {"model", &O::model, Preset(PresetKind::kModel), "model preset (prism presets) or TOML file"},
+      {"tp", &O::tp, Degree(), "tensor-parallel size", "by preset"},
+      {"pp", &O::pp, Degree(), "pipeline-parallel size", "by preset"},
+      {"dp", &O::dp, Degree(), "data-parallel size", "the rest"},
+      {"cp", &O::cp, Degree(),
+       "context-parallel size of the built-in program, which uses all-to-alls of heads", "1"},
+      {"ep", &O::ep, Degree(),
        "expert-parallel size of the built-in program, inside dp; each expert is also divided over "
-       "tp"},
-      {"vpp", kJob, "N", "by preset", "model chunks per pipeline stage (interleaving)"},
-      {"sequence-parallel", kJob, "on|off", "on",
-       "sequence parallelism along with tensor parallelism"},
-      {"micro-batch-size", kJob, "N", "by preset", "sequences per micro-batch"},
-      {"global-batch-size", kJob, "N", "by preset",
-       "sequences per optimizer step, over the whole job"},
-      {"seq-len", kJob, "N", "by preset", "tokens per sequence"},
-      {"recompute", kJob, JoinedNames(graph::kRecomputeNames), "by preset",
-       "activation recomputation"},
-      {"zero", kJob, "0|1|2|3", "1",
+       "tp",
+       "by preset"},
+      {"vpp", &O::vpp, WholeNumber(1, 1024), "model chunks per pipeline stage (interleaving)",
+       "by preset"},
+      {"sequence-parallel", &O::sequence_parallel, OnOff(),
+       "sequence parallelism along with tensor parallelism", "on"},
+      {"micro-batch-size", &O::micro_batch_size, Batch(), "sequences per micro-batch", "by preset"},
+      {"global-batch-size", &O::global_batch_size, Batch(),
+       "sequences per optimizer step, over the whole job", "by preset"},
+      {"seq-len", &O::seq_len, Batch(), "tokens per sequence", "by preset"},
+      {"recompute", &O::recompute, OneOf(graph::kRecomputeNames), "activation recomputation",
+       "by preset"},
+      {"zero", &O::zero, OneOf(kStages),
        "what is sharded over data-parallel ranks: 1 optimizer states, 2 gradients too, 3 "
-       "parameters too, gathered layer by layer"},
-      {"routing", kJob, "uniform|zipf:S", "uniform",
-       "how often each expert is chosen where a program's scores are not known: equally often, or "
-       "expert i in proportion to 1/(i+1)^S"},
-      {"iterations", kJob, "N", "3", "iterations replayed and emulated"},
-      {"seed", kJob, "N", "0", "seed for spot checks, jitter and values"},
+       "parameters too, gathered layer by layer",
+       "1"},
+      {"routing", &O::routing, Routing(),
+       "how often each expert is chosen where a program's scores are not known: equally often, "
+       "or expert i in proportion to 1/(i+1)^S"},
+      {"iterations", &O::iterations, WholeNumber(1, 1000), "iterations replayed and emulated"},
+      {"seed", &O::seed, WholeNumber(0, INT64_MAX), "seed for spot checks, jitter and values"},
   };
 }
 
-std::vector<OptionSpec> ClusterOptions() {
-  using enum OptionGroup;
+std::vector<Row> ClusterOptions() {
   return {
-      {"cluster", kCluster, "PRESET|FILE", "h100-8x", "cluster preset or TOML file"},
-      {"network", kCluster, JoinedNames(kNetworkNames), "analytic",
+      {"cluster", &O::cluster, Preset(PresetKind::kCluster), "cluster preset or TOML file"},
+      {"network", &O::network, OneOf(kNetworkNames),
        "network model; in flow, transfers share links"},
-      {"perturb", kCluster, "SPEC", "none", kPerturbationForms, true},
-      {"device", kCluster, JoinedNames(kDeviceNames), "virtual",
+      {{"perturb", "SPEC", "none", kPerturbationForms, /*is_repeatable=*/true},
+       ReadPerturbations,
+       PerturbationTexts},
+      {"device", &O::device, OneOf(kDeviceNames),
        "what sandbox ranks run on: no GPU, this machine's GPUs, or its GPUs if it has any"},
-      {"device-scale", kCluster, "FACTOR", "1",
+      {"device-scale", &O::device_scale, NumberAbove0("FACTOR", kMaxFactor),
        "with --device cuda: a kernel takes FACTOR times as long on the target's GPU as on this "
        "machine's"},
-      {"host-time", kCluster, "fixed[:FRAMEWORK]|measured:FACTOR", "fixed",
-       "time of the host thread per op: the cluster's constants, those of a framework's preset "
-       "(python, megatron-core, torchtitan, ...), or what the program took on this machine while "
-       "recording (mean per kind of op) times FACTOR"},
+      {{"host-time", "fixed[:FRAMEWORK]|measured:FACTOR", HostTimeTexts({}).front(),
+        "time of the host thread per op: the cluster's constants, those of a framework's preset "
+        "(python, megatron-core, torchtitan, ...), or what the program took on this machine while "
+        "recording (mean per kind of op) times FACTOR"},
+       ReadHostTime,
+       HostTimeTexts},
   };
 }
 
-std::vector<OptionSpec> RankOptions() {
-  using enum OptionGroup;
+std::vector<Row> RankOptions() {
   return {
-      {"sandbox-ranks", kRanks, "LIST", "auto",
+      {"sandbox-ranks", &O::sandbox_ranks, Text("LIST"),
        "ranks that run for real in the emulation: numbers, ranges (3-5), first, last, stage:K, "
        "role:NAME, none, auto"},
-      {"on-mismatch", kRanks, JoinedNames(kOnMismatchNames), "abort",
+      {"on-mismatch", &O::on_mismatch, OneOf(kOnMismatchNames),
        "when a sandbox rank departs from the graph: end with a report, let it hang as on the "
        "cluster, or let its whole role do the same and go on"},
-      {"interactive", kRanks, "", "",
+      {"interactive", &O::interactive, Switch(),
        "give the only sandbox rank this terminal, for a debugger; virtual time stops while it "
        "waits"},
-      {"log-ranks", kRanks, "LIST", "those in --sandbox-ranks",
-       "sandbox ranks whose output is shown live, or all or none"},
-      {"max-roles", kRanks, "N", "256", "most roles that a job may have"},
-      {"stall-timeout", kRanks, "SECONDS", "600",
+      {"log-ranks", &O::log_ranks, Text("LIST"),
+       "sandbox ranks whose output is shown live, or all or none", "those in --sandbox-ranks"},
+      {"max-roles", &O::max_roles, WholeNumber(1, 1 << 20), "most roles that a job may have"},
+      {"stall-timeout", &O::stall_timeout_s, WholeNumber(1, 1 << 20, "SECONDS"),
        "end the run when a program issues nothing for that long and waits for no other rank"},
   };
 }
 
-std::vector<OptionSpec> OutputOptions() {
-  using enum OptionGroup;
+std::vector<Row> OutputOptions() {
   return {
-      {"out", kOutput, "DIR", "prism-out/<job>-<n>gpus", "output folder"},
-      {"force", kOutput, "", "",
+      {"out", &O::out, Text("DIR"), "output folder", "prism-out/<job>-<n>gpus"},
+      {"force", &O::force, Switch(),
        "replace an existing --out folder (one that holds only FAILED is always replaced)"},
-      {"graph", kOutput, "FILE", "",
+      {"graph", &O::graph, Text("FILE"),
        "reuse this graph instead of recording one; values that absent ranks would send are then "
        "unknown"},
-      {"format", kOutput, JoinedNames(kOutputFormatNames), "text",
-       "format of the report on stdout"},
-      {"perfetto", kOutput, "", "", "write trace.pftrace with the sandbox ranks and --trace-ranks"},
-      {"trace-ranks", kOutput, "LIST", "none", "more ranks for trace.pftrace"},
-      {"memory-snapshot", kOutput, "LIST", "none",
+      {"format", &O::format, OneOf(kOutputFormatNames), "format of the report on stdout"},
+      {"perfetto", &O::perfetto, Switch(),
+       "write trace.pftrace with the sandbox ranks and --trace-ranks"},
+      {"trace-ranks", &O::trace_ranks, Text("LIST"), "more ranks for trace.pftrace", "none"},
+      {"memory-snapshot", &O::memory_snapshot, Text("LIST"),
        "sandbox ranks whose memory history is written to memory/rank<r>.pickle for the PyTorch "
-       "memory viewer, or all or none"},
-      {"config", kOutput, "FILE", "", "read options from a TOML file"},
-      {"print-config", kOutput, "", "", "print the resolved config file and exit"},
-      {"dry-run", kOutput, "", "", "print the plan with a forecast of time and memory, and exit"},
-      {"log-level", kOutput, JoinedNames(kLogLevelNames), "info", "how much is reported on stderr"},
-      {"quiet", kOutput, "", "", "report only errors on stderr, no progress"},
-      {"color", kOutput, "auto|on|off", "auto",
-       "colour errors, warnings and the head of the summary; auto: on a terminal without mpirun, "
-       "unless NO_COLOR is set"},
-      {"strict", kOutput, "", "", "exit with code 4 if there are warnings"},
-      {"max-error", kOutput, "PCT", "",
+       "memory viewer, or all or none",
+       "none"},
+      {"config", &O::config, Text("FILE"), "read options from a TOML file"},
+      {"print-config", &O::print_config, Switch(), "print the resolved config file and exit"},
+      {"dry-run", &O::dry_run, Switch(),
+       "print the plan with a forecast of time and memory, and exit"},
+      {"log-level", &O::log_level, OneOf(kLogLevelNames), "how much is reported on stderr"},
+      {"quiet", &O::quiet, Switch(), "report only errors on stderr, no progress"},
+      {"color", &O::color, OneOf({"auto", "on", "off"}),
+       "colour errors, warnings and the head of the summary; auto: on a terminal without "
+       "mpirun, unless NO_COLOR is set"},
+      {"strict", &O::strict, Switch(), "exit with code 4 if there are warnings"},
+      {"max-error", &O::max_error_pct, Percent(),
        "exit with code 4 if an iteration of the sandbox ranks differs from the replay of the graph "
        "by more than PCT %"},
   };
@@ -190,62 +244,50 @@ std::vector<OptionSpec> OutputOptions() {
 
 }  // namespace
 
-const std::vector<OptionSpec>& OptionTable() {
-  static const std::vector<OptionSpec> table = [] {
-    std::vector<OptionSpec> all;
-    for (const auto& group : {JobOptions(), ClusterOptions(), RankOptions(), OutputOptions()}) {
-      all.insert(all.end(), group.begin(), group.end());
+const std::vector<Option<Options>>& OptionTable() {
+  static const std::vector<Row> table = [] {
+    const std::pair<const char*, std::vector<Row>> groups[] = {{kJobGroup, JobOptions()},
+                                                               {"Cluster", ClusterOptions()},
+                                                               {"Ranks", RankOptions()},
+                                                               {"Output", OutputOptions()}};
+    std::vector<Row> all;
+    for (const auto& [group, rows] : groups) {
+      for (const Row& row : rows) {
+        all.push_back(row);
+        all.back().group = group;
+      }
     }
     return all;
   }();
   return table;
 }
 
-std::string EnvironmentName(const OptionSpec& spec) {
-  std::string name = "PRISM_" + ConfigKey(spec);
-  std::transform(name.begin(), name.end(), name.begin(), [](char c) {
-    return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
-  });
-  return name;
-}
-
-std::string ConfigKey(const OptionSpec& spec) {
-  std::string key = spec.flag;
-  std::replace(key.begin(), key.end(), '-', '_');
-  return key;
+const Option<Options>& ProgramOption() {
+  static const Row option = [] {
+    Row row(
+        {"program", "PROGRAM", "", "", /*is_repeatable=*/true},
+        [](const Given& given, Options* options) {
+          options->program = given.texts;
+          return std::string();
+        },
+        [](const Options& options) { return options.program; });
+    row.group = kJobGroup;
+    return row;
+  }();
+  return option;
 }
 
 std::string HelpText() {
   std::string text = kHelpHead;
-  for (const OptionGroup group :
-       {OptionGroup::kJob, OptionGroup::kCluster, OptionGroup::kRanks, OptionGroup::kOutput}) {
-    text += fmt::format("\n{}:\n", GroupTitle(group));
-    for (const OptionSpec& spec : OptionTable()) {
-      if (spec.group != group) {
-        continue;
-      }
-      text += OptionHelp(fmt::format("{} {}", spec.flag, spec.value_name), spec.help,
-                         spec.default_text);
+  std::string group;
+  for (const Row& row : OptionTable()) {
+    if (std::exchange(group, row.group) != row.group) {
+      text += fmt::format("\n{}:\n", row.group);
     }
+    text += OptionHelp(row);
   }
   text += "  --help, --version\n";
   return text + kHelpExamples + kHelpTail + kExitCodesHelp;
-}
-
-std::string NearestName(std::string_view name, const std::vector<std::string>& known) {
-  std::string best;
-  // In halves of an edit. Further away it is another word; parts count between one edit and two.
-  size_t best_distance = 2 * std::max(name.size() / 3, size_t{1}) + 2;
-  for (const std::string& candidate : known) {
-    const bool is_part = IsPart(name, candidate) || IsPart(candidate, name);
-    const size_t edits = 2 * EditDistance(name, candidate);
-    const size_t distance = is_part ? std::min(edits, size_t{3}) : edits;
-    if (distance < best_distance) {
-      best_distance = distance;
-      best = candidate;
-    }
-  }
-  return best;
 }
 
 }  // namespace prism::launch

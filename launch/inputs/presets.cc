@@ -234,6 +234,16 @@ Result<Stated> ParseStated(std::string_view text,
 
 }  // namespace
 
+std::vector<std::string> PresetNames(PresetKind kind) {
+  std::vector<std::string> names;
+  for (const EmbeddedPreset& preset : EmbeddedPresets()) {
+    if (preset.kind == kind) {
+      names.emplace_back(preset.name);
+    }
+  }
+  return names;
+}
+
 const char* PresetKindName(PresetKind kind) {
   switch (kind) {
     case PresetKind::kModel:

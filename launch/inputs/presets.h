@@ -34,6 +34,7 @@ struct EmbeddedPreset {
 // All presets of the build: models, clusters, profiles. Defined in a file that
 // CMake writes.
 std::span<const EmbeddedPreset> EmbeddedPresets();
+std::vector<std::string> PresetNames(PresetKind kind);
 
 // The merged profiles. A [network] table says how nodes are connected for --network flow: kind
 // ("rail-fat-tree", "clos", "torus"), source and, if they differ from the defaults, the fields of

@@ -1,103 +1,64 @@
 #include "launch/trainer/args.h"
 
 #include <cstdlib>
-#include <functional>
-#include <map>
+#include <limits>
 #include <string_view>
 
 #include <fmt/format.h>
 
 #include "graph/base/parse_number.h"
+#include "graph/job/names.h"
+#include "launch/inputs/option_table.h"
 
 namespace prism::launch {
 namespace {
 
-// How one flag is written and read. Both sides of the command line come from this table.
-struct Flag {
-  const char* name;
-  std::function<std::string(const WorkloadConfig&)> write;
-  std::function<bool(std::string_view, WorkloadConfig*)> read;
-};
-
-template <typename Access>
-Flag IntFlag(const char* name, Access access) {
-  return {name,
-          [access](const WorkloadConfig& config) {
-            WorkloadConfig copy = config;
-            return fmt::format("{}", access(copy));
-          },
-          [access](std::string_view text, WorkloadConfig* config) {
-            return ParseNumber(text, &access(*config));
-          }};
-}
-
-// A flag with a fixed set of values; `words` is indexed by the value.
-template <typename Access>
-Flag WordFlag(const char* name, std::vector<std::string> words, Access access) {
-  return {name,
-          [access, words](const WorkloadConfig& config) {
-            WorkloadConfig copy = config;
-            return words.at(static_cast<size_t>(access(copy)));
-          },
-          [access, words](std::string_view text, WorkloadConfig* config) {
-            for (size_t i = 0; i < words.size(); ++i) {
-              if (words[i] == text) {
-                auto& field = access(*config);
-                field = static_cast<std::remove_reference_t<decltype(field)>>(i);
-                return true;
-              }
-            }
-            return false;
-          }};
-}
-
-Flag DtypeFlag() {
-  return {"dtype",
-          [](const WorkloadConfig& config) {
-            return std::string(config.job.compute_dtype == DataType::kFloat32 ? "fp32" : "bf16");
-          },
-          [](std::string_view text, WorkloadConfig* config) {
-            config->job.compute_dtype = text == "fp32" ? DataType::kFloat32 : DataType::kBfloat16;
-            return text == "fp32" || text == "bf16";
-          }};
-}
-
-std::vector<Flag> Flags() {
+// Written by the launcher and read by the program.
+std::vector<Option<WorkloadConfig>> Flags() {
+  static constexpr EnumNames<graph::BlockKind, 2> kBlocks = {
+      {{graph::BlockKind::kGpt, "gpt"}, {graph::BlockKind::kLlama, "llama"}}};
+  static constexpr EnumNames<DataType, 2> kTypes = {
+      {{DataType::kFloat32, "fp32"}, {DataType::kBfloat16, "bf16"}}};
+  static constexpr EnumNames<DeviceKind, 2> kDevices = {
+      {{DeviceKind::kCuda, "cuda"}, {DeviceKind::kCpu, "cpu"}}};
   using C = WorkloadConfig;
+  using J = graph::JobSpec;
+  using M = graph::ModelSpec;
+  using E = graph::MoeShape;
+  using P = graph::ParallelSizes;
+  const auto number = WholeNumber(0, std::numeric_limits<int32_t>::max());
+  const auto large = WholeNumber(0, std::numeric_limits<int64_t>::max());
   return {
-      WordFlag("block", {"gpt", "llama"}, [](C& c) -> auto& { return c.job.model.block; }),
-      IntFlag("layers", [](C& c) -> auto& { return c.job.model.layers; }),
-      IntFlag("hidden", [](C& c) -> auto& { return c.job.model.hidden; }),
-      IntFlag("heads", [](C& c) -> auto& { return c.job.model.heads; }),
-      IntFlag("kv-heads", [](C& c) -> auto& { return c.job.model.kv_heads; }),
-      IntFlag("ffn", [](C& c) -> auto& { return c.job.model.ffn; }),
-      IntFlag("experts", [](C& c) -> auto& { return c.job.model.moe.experts; }),
-      IntFlag("topk", [](C& c) -> auto& { return c.job.model.moe.topk; }),
-      IntFlag("expert-ffn", [](C& c) -> auto& { return c.job.model.moe.expert_ffn; }),
-      IntFlag("shared-expert-ffn", [](C& c) -> auto& { return c.job.model.moe.shared_expert_ffn; }),
-      IntFlag("dense-layers", [](C& c) -> auto& { return c.job.model.moe.dense_layers; }),
-      IntFlag("vocab", [](C& c) -> auto& { return c.job.model.vocab; }),
-      IntFlag("seq-len", [](C& c) -> auto& { return c.job.seq_len; }),
-      WordFlag("tied-embeddings", {"off", "on"},
-               [](C& c) -> auto& { return c.job.model.tied_embeddings; }),
-      IntFlag("tp", [](C& c) -> auto& { return c.job.parallel.tp; }),
-      IntFlag("cp", [](C& c) -> auto& { return c.job.parallel.cp; }),
-      IntFlag("dp", [](C& c) -> auto& { return c.job.parallel.dp; }),
-      IntFlag("pp", [](C& c) -> auto& { return c.job.parallel.pp; }),
-      IntFlag("ep", [](C& c) -> auto& { return c.job.parallel.ep; }),
-      IntFlag("etp", [](C& c) -> auto& { return c.job.parallel.etp; }),
-      IntFlag("vpp", [](C& c) -> auto& { return c.job.parallel.vpp; }),
-      WordFlag("sequence-parallel", {"off", "on"},
-               [](C& c) -> auto& { return c.job.sequence_parallel; }),
-      IntFlag("micro-batch-size", [](C& c) -> auto& { return c.job.micro_batch_size; }),
-      IntFlag("global-batch-size", [](C& c) -> auto& { return c.job.global_batch_size; }),
-      WordFlag("recompute", {"none", "selective", "full"},
-               [](C& c) -> auto& { return c.job.recompute; }),
-      IntFlag("zero", [](C& c) -> auto& { return c.job.zero_stage; }),
-      DtypeFlag(),
-      IntFlag("seed", [](C& c) -> auto& { return c.job.seed; }),
-      IntFlag("iterations", [](C& c) -> auto& { return c.iterations; }),
-      WordFlag("device", {"cuda", "cpu"}, [](C& c) -> auto& { return c.device; }),
+      {"block", At(&C::job, &J::model, &M::block), OneOf(kBlocks)},
+      {"layers", At(&C::job, &J::model, &M::layers), number},
+      {"hidden", At(&C::job, &J::model, &M::hidden), large},
+      {"heads", At(&C::job, &J::model, &M::heads), large},
+      {"kv-heads", At(&C::job, &J::model, &M::kv_heads), large},
+      {"ffn", At(&C::job, &J::model, &M::ffn), large},
+      {"experts", At(&C::job, &J::model, &M::moe, &E::experts), number},
+      {"topk", At(&C::job, &J::model, &M::moe, &E::topk), number},
+      {"expert-ffn", At(&C::job, &J::model, &M::moe, &E::expert_ffn), large},
+      {"shared-expert-ffn", At(&C::job, &J::model, &M::moe, &E::shared_expert_ffn), large},
+      {"dense-layers", At(&C::job, &J::model, &M::moe, &E::dense_layers), number},
+      {"vocab", At(&C::job, &J::model, &M::vocab), large},
+      {"seq-len", At(&C::job, &J::seq_len), large},
+      {"tied-embeddings", At(&C::job, &J::model, &M::tied_embeddings), OnOff()},
+      {"tp", At(&C::job, &J::parallel, &P::tp), number},
+      {"cp", At(&C::job, &J::parallel, &P::cp), number},
+      {"dp", At(&C::job, &J::parallel, &P::dp), number},
+      {"pp", At(&C::job, &J::parallel, &P::pp), number},
+      {"ep", At(&C::job, &J::parallel, &P::ep), number},
+      {"etp", At(&C::job, &J::parallel, &P::etp), number},
+      {"vpp", At(&C::job, &J::parallel, &P::vpp), number},
+      {"sequence-parallel", At(&C::job, &J::sequence_parallel), OnOff()},
+      {"micro-batch-size", At(&C::job, &J::micro_batch_size), large},
+      {"global-batch-size", At(&C::job, &J::global_batch_size), large},
+      {"recompute", At(&C::job, &J::recompute), OneOf(graph::kRecomputeNames)},
+      {"zero", At(&C::job, &J::zero_stage), number},
+      {"dtype", At(&C::job, &J::compute_dtype), OneOf(kTypes)},
+      {"seed", At(&C::job, &J::seed), large},
+      {"iterations", &C::iterations, number},
+      {"device", &C::device, OneOf(kDevices)},
   };
 }
 
@@ -223,31 +184,19 @@ std::vector<std::string> WorkloadArgs(const graph::JobSpec& job, int iterations)
   config.job = job;
   config.iterations = iterations;
   std::vector<std::string> args;
-  for (const Flag& flag : Flags()) {
-    args.push_back(fmt::format("--{}", flag.name));
-    args.push_back(flag.write(config));
+  for (const Option<WorkloadConfig>& option : Flags()) {
+    args.push_back(option.dashed());
+    args.push_back(option.write(config).front());
   }
   return args;
 }
 
 Result<WorkloadConfig> ParseWorkloadArgs(const std::vector<std::string>& args) {
-  std::map<std::string, Flag> flags;
-  for (Flag& flag : Flags()) {
-    flags.emplace(fmt::format("--{}", flag.name), std::move(flag));
-  }
+  const std::vector<Option<WorkloadConfig>> flags = Flags();
+  PRISM_ASSIGN_OR_RETURN(const SplitCommandLine split,
+                         SplitArguments(RowsOf(flags), args, "prism-emulate starts this program"));
   WorkloadConfig config;
-  for (size_t i = 0; i < args.size(); i += 2) {
-    const auto found = flags.find(args[i]);
-    if (found == flags.end()) {
-      return InvalidArgument(fmt::format("unknown option {}", args[i]));
-    }
-    if (i + 1 == args.size()) {
-      return InvalidArgument(fmt::format("{} needs a value", args[i]));
-    }
-    if (!found->second.read(args[i + 1], &config)) {
-      return InvalidArgument(fmt::format("{} does not take \"{}\"", args[i], args[i + 1]));
-    }
-  }
+  PRISM_RETURN_IF_ERROR(ReadOptions(flags, split.given, &config));
   PRISM_RETURN_IF_ERROR(CheckLayout(config.job));
   PRISM_RETURN_IF_ERROR(CheckShapes(config.job));
   return config;

@@ -84,7 +84,7 @@ void TryConfigFile(std::string_view text) {
   const int descriptor = memfd_create("fuzz input", 0);
   PRISM_CHECK_GE(descriptor, 0);
   PRISM_CHECK(write(descriptor, text.data(), text.size()) == static_cast<ssize_t>(text.size()));
-  const Result<launch::ConfigValues> values =
+  const Result<launch::GivenOptions> values =
       launch::ReadConfigFile(fmt::format("/proc/self/fd/{}", descriptor));
   close(descriptor);
   if (!values.ok()) {
@@ -92,7 +92,7 @@ void TryConfigFile(std::string_view text) {
     return;
   }
   for (const auto& [key, value] : *values) {
-    PRISM_CHECK_MSG(!value.texts.empty() && value.line > 0, key);
+    PRISM_CHECK_MSG(!value.texts.empty() && !value.file.empty(), key);
   }
 }
 

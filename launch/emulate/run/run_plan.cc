@@ -47,15 +47,14 @@ const std::vector<std::string_view>& LayoutKeys() {
 
 // Options that describe the job: with --graph, the graph defines it.
 Status RefuseJobOptions(const Options& options) {
-  for (const OptionSpec& spec : OptionTable()) {
-    const bool allowed =
-        std::string_view(spec.flag) == "iterations" || std::string_view(spec.flag) == "seed";
-    if (spec.group == OptionGroup::kJob && !allowed && options.given.count(ConfigKey(spec)) != 0) {
+  for (const OptionRow& row : OptionTable()) {
+    const bool allowed = row.flag == "iterations" || row.flag == "seed";
+    if (row.group == kJobGroup && !allowed && options.given.contains(row.key())) {
       return AtOrigin(
-          options, {ConfigKey(spec), "graph"},
+          options, {row.key(), "graph"},
           InvalidArgument(fmt::format(
               "--{} and --graph exclude each other: the graph contains its job; leave one out",
-              spec.flag)));
+              row.flag)));
     }
   }
   return OkStatus();

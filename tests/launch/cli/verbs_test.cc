@@ -1,8 +1,11 @@
 // Building blocks of prism's verbs; their output is tested in tests/golden.
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -33,30 +36,72 @@ std::vector<std::string> NamesOf(const BenchCase& line) {
   return names;
 }
 
-VerbSpec SomeSpec() {
-  return {"some",
-          "FILE",
-          "does something",
-          "",
-          1,
-          1,
-          {{"some-number", "N", "3", "a number"}, {"loud", "", "", "a switch"}}};
+struct SomeOptions {
+  int32_t number = 3;
+  std::optional<double> factor;
+  bool loud = false;
+  std::vector<std::string> notes;
+};
+
+std::vector<Option<SomeOptions>> SomeTable() {
+  using S = SomeOptions;
+  return {{"some-number", &S::number, WholeNumber(0, 10), "a number"},
+          {"factor", &S::factor, NumberAbove0("X"), "a factor"},
+          {"loud", &S::loud, Switch(), "a switch"},
+          {"note", &S::notes, Text("TEXT"), "a list"}};
 }
 
-TEST(VerbArguments, options_may_stand_anywhere_and_use_underscores) {
-  const Result<VerbArguments> arguments = VerbArguments::Parse(
-      SomeSpec(), {"--some_number=7", "a_b.prism", "--loud", "--format", "json"});
-  ASSERT_TRUE(arguments.ok()) << arguments.status().message();
-  int64_t number = 0;
-  EXPECT_TRUE(arguments->ReadInt("some-number", 0, 10, &number).ok());
-  EXPECT_EQ(number, 7);
-  EXPECT_TRUE(arguments->Has("loud"));
-  EXPECT_EQ(arguments->format(), OutputFormat::kJson);
-  EXPECT_THAT(arguments->operands(), ElementsAre("a_b.prism"));
+std::string Echo(const SomeOptions& options) {
+  return fmt::format("{} {} {} {}", options.number, options.factor.value_or(0), options.loud,
+                     fmt::join(options.notes, "+"));
+}
+
+// What a verb with these options says about a command line, or why it refuses it.
+std::string Said(const std::vector<std::string>& words) {
+  const Verb verb = MakeVerb<SomeOptions>(
+      {"some", "FILE", "does something", "", 1, 1}, SomeTable(),
+      [](const VerbArguments& arguments, const SomeOptions& options) -> Result<VerbOutput> {
+        return VerbOutput{arguments.operands().front() + ": " + Echo(options), {}};
+      });
+  const Result<VerbArguments> arguments = VerbArguments::Parse(verb.spec, words);
+  if (!arguments.ok()) {
+    EXPECT_EQ(arguments.status().code(), StatusCode::kInvalidArgument);
+    return arguments.status().message();
+  }
+  const Result<VerbOutput> output = verb.run(*arguments);
+  return output.ok() ? output->text : output.status().message();
+}
+
+TEST(Verb, options_may_stand_anywhere_and_use_underscores) {
+  EXPECT_EQ(Said({"--some_number=7", "a_b.prism", "--loud", "--note", "x_y", "--note=z"}),
+            "a_b.prism: 7 0 true x_y+z");
+  EXPECT_EQ(Said({"a", "--factor", "2.5", "--loud=off"}), "a: 3 2.5 false ");
+}
+
+TEST(Verb, numbers_out_of_range_and_strange_options_are_refused) {
+  EXPECT_EQ(Said({"a", "--some-number", "11"}),
+            "--some-number: '11' is not a whole number from 0 to 10");
+  EXPECT_EQ(Said({"a", "--factor=-1"}), "--factor: '-1' is not a number above 0");
+  EXPECT_EQ(Said({"a", "--note", ""}), "--note is empty");
+  EXPECT_EQ(Said({"a", "--loud=2"}),
+            "--loud: '2' is unknown; choose one of off, on, 0, 1, false, true");
+  EXPECT_EQ(Said({"a", "--some", "b"}), "unknown option --some; did you mean --some-number?");
+  for (const char* strange : {"--=x", "-q", "---", "--"}) {
+    EXPECT_THAT(Said({"a", strange, "b"}), HasSubstr("; see prism some --help")) << strange;
+  }
+  EXPECT_EQ(Said({"a", "-", "b"}), "expected FILE, got 3 arguments; see prism some --help");
+}
+
+TEST(Verb, default_in_the_help_is_the_initial_value_of_the_member) {
+  const std::vector<Option<SomeOptions>> table = SomeTable();
+  EXPECT_THAT(OptionHelp(table[0]), HasSubstr("a number [3]\n"));
+  EXPECT_THAT(OptionHelp(table[1]), HasSubstr("a factor\n"));
+  EXPECT_THAT(OptionHelp(table[2]), HasSubstr("a switch\n"));
 }
 
 TEST(VerbArguments, what_is_not_given_leaves_the_default) {
-  const Result<VerbArguments> arguments = VerbArguments::Parse(SomeSpec(), {"a"});
+  const Result<VerbArguments> arguments =
+      VerbArguments::Parse({"some", "FILE", "", "", 1, 1, RowsOf(SomeTable())}, {"a"});
   ASSERT_TRUE(arguments.ok());
   int64_t number = 3;
   EXPECT_TRUE(arguments->ReadInt("some-number", 0, 10, &number).ok());
@@ -65,17 +110,19 @@ TEST(VerbArguments, what_is_not_given_leaves_the_default) {
   EXPECT_TRUE(arguments->Texts("some-number").empty());
 }
 
-TEST(VerbArguments, numbers_out_of_range_and_strange_options_are_refused) {
-  const Result<VerbArguments> arguments =
-      VerbArguments::Parse(SomeSpec(), {"a", "--some-number", "11"});
-  ASSERT_TRUE(arguments.ok());
-  int64_t number = 3;
-  EXPECT_EQ(arguments->ReadInt("some-number", 0, 10, &number).code(), StatusCode::kInvalidArgument);
-  EXPECT_EQ(number, 3);
-  for (const char* strange : {"--=x", "-", "--some", "-q", "---"}) {
-    EXPECT_EQ(VerbArguments::Parse(SomeSpec(), {"a", strange, "b"}).status().code(),
-              StatusCode::kInvalidArgument)
-        << strange;
+// Every option and verb is offered, so that a new one is.
+TEST(Completion, offers_what_the_tables_have) {
+  const Verb completion = CompletionVerb();
+  for (const std::string& shell : completion.spec.words) {
+    const Result<VerbArguments> arguments = VerbArguments::Parse(completion.spec, {shell});
+    ASSERT_TRUE(arguments.ok());
+    const std::string script = completion.run(*arguments)->text;
+    for (const OptionRow& row : OptionTable()) {
+      EXPECT_THAT(script, HasSubstr(shell == "fish" ? " -l " + row.flag + " " : row.dashed()));
+    }
+    for (const Verb& verb : AllVerbs()) {
+      EXPECT_THAT(script, HasSubstr(verb.spec.name));
+    }
   }
 }
 

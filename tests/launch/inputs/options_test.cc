@@ -215,13 +215,13 @@ TEST(Options, only_keys_that_a_config_file_may_have_there_are_suggested) {
 TEST(Options, every_option_is_in_the_help_once) {
   const std::string help = HelpText();
   std::set<std::string> names;
-  for (const OptionSpec& spec : OptionTable()) {
-    EXPECT_TRUE(names.insert(spec.flag).second) << spec.flag;
-    EXPECT_THAT(help, HasSubstr(std::string("  --") + spec.flag + " "));
+  for (const OptionRow& row : OptionTable()) {
+    EXPECT_TRUE(names.insert(row.flag).second) << row.flag;
+    EXPECT_THAT(help, HasSubstr("  " + row.dashed() + " "));
   }
 }
 
-// The default in --help and the value of an option that is not given are defined in two places.
+// A default that is not its member's initial value is described in words.
 TEST(Options, default_texts_are_the_values_of_options_that_are_not_given) {
   const std::set<std::string> described = {
       "", "none", "by preset", "the rest", "prism-out/<job>-<n>gpus", "those in --sandbox-ranks"};
@@ -235,13 +235,13 @@ TEST(Options, default_texts_are_the_values_of_options_that_are_not_given) {
   };
   const Options plain = ParseCommandLine({})->options;
   int literal = 0;
-  for (const OptionSpec& spec : OptionTable()) {
-    if (described.contains(spec.default_text)) {
+  for (const OptionRow& row : OptionTable()) {
+    if (described.contains(row.default_text)) {
       continue;
     }
     ++literal;
-    const std::string flag = std::string("--") + spec.flag;
-    const Result<CommandLine> line = ParseCommandLine({flag, spec.default_text});
+    const std::string flag = row.dashed();
+    const Result<CommandLine> line = ParseCommandLine({flag, row.default_text});
     ASSERT_TRUE(line.ok()) << flag << ": " << line.status().message();
     Options given = line->options;
     EXPECT_EQ(job(given), job(plain)) << flag;
@@ -251,7 +251,7 @@ TEST(Options, default_texts_are_the_values_of_options_that_are_not_given) {
     given.ep.reset();
     given.sequence_parallel.reset();
     given.zero.reset();
-    EXPECT_TRUE(given == plain) << flag << " " << spec.default_text;
+    EXPECT_TRUE(given == plain) << flag << " " << row.default_text;
   }
   EXPECT_GE(literal, 20);
 }

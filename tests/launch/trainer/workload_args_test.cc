@@ -1,4 +1,5 @@
 // The command line of the workload: what the launcher writes, the program reads.
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -33,11 +34,11 @@ graph::JobSpec UnusualJob() {
   return job;
 }
 
+// The arguments with another value of the flag.
 std::vector<std::string> With(std::vector<std::string> args,
                               const std::string& flag,
                               const std::string& value) {
-  args.push_back(flag);
-  args.push_back(value);
+  *(std::ranges::find(args, flag) + 1) = value;
   return args;
 }
 
@@ -114,8 +115,10 @@ TEST(WorkloadArgs, refuses_what_it_cannot_run) {
   };
   EXPECT_THAT(message({"--colour", "1"}), testing::HasSubstr("--colour"));
   EXPECT_THAT(message({"--tp"}), testing::HasSubstr("--tp needs a value"));
-  EXPECT_THAT(message(With(good, "--tp", "four")), testing::HasSubstr("\"four\""));
-  EXPECT_THAT(message(With(good, "--block", "rnn")), testing::HasSubstr("\"rnn\""));
+  EXPECT_THAT(message(With(good, "--tp", "four")),
+              testing::HasSubstr("--tp: 'four' is not a whole number"));
+  EXPECT_THAT(message(With(good, "--block", "rnn")),
+              testing::HasSubstr("'rnn' is unknown; choose one of gpt, llama"));
   EXPECT_THAT(message(With(good, "--tp", "7")), testing::HasSubstr("kv-heads 8"));
   EXPECT_THAT(message(With(good, "--layers", "25")), testing::HasSubstr("layers 25"));
   EXPECT_THAT(message(With(good, "--cp", "3")), testing::HasSubstr("tp * cp"));
