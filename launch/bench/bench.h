@@ -87,11 +87,9 @@ BenchResult BenchDelta(const std::string& name,
 BenchResult BenchNetwork(const BenchReplayOptions& options, const std::string& path);
 
 // GPT-3 175B on 8,192 H100 of h100-8x, batch 1,536; plans are drawn with a seed from those whose
-// states fit; rates are per second of CPU time. Iteration times only, on one thread: 200 plans one
-// by one from an empty cache; all plans (1,000 or a few more) with the layers that were drawn,
-// again from an empty cache, as in an evaluation of all 154,278 plans; 800 plans one after the
-// other in the order of a search. Then memory of the 200. On `threads`: 1,000 usual plans (tp in a
-// node, whole sequences) in one library call, with time, interval and memory; the complete search.
+// states fit; rates are per second of CPU time. On one thread: iteration times of 200 plans one by
+// one, then memory of the same. On `threads`: 1,000 usual plans (tp in a node, whole sequences) in
+// one library call, with time, interval and memory; the complete search.
 BenchResult BenchSearch(int threads);
 
 // Highest resident size of this process so far, bytes.

@@ -3,9 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 
 namespace prism::replayer {
 namespace {
+
+// Minus infinity that survives adding durations.
+constexpr DurationNs kMinusInfinity = std::numeric_limits<DurationNs>::min() / 4;
 
 // A time as a function of the earlier host and tails: max(host + from_host, tail[j] +
 // from_tail[j]).

@@ -7,15 +7,11 @@
 
 #include <array>
 #include <cstdint>
-#include <limits>
 #include <vector>
 
 #include "replayer/stages/stage_plan.h"
 
 namespace prism::replayer {
-
-// Minus infinity that survives adding durations.
-inline constexpr DurationNs kMinusInfinity = std::numeric_limits<DurationNs>::min() / 4;
 
 struct FoldedSegment {
   DurationNs host_ns = 0;

@@ -36,8 +36,6 @@ struct Block {
 // declares.
 enum class UnitKind : uint8_t { kEmbedding, kLayer, kHead };
 
-inline constexpr uint32_t kUnitKinds = 3;
-
 // One unit in both directions, without the markers and messages around it, on the streams and group
 // axes of job_program.h. Its work on kStageComputeStream is ordered; other streams are waited for
 // inside. Head: final norm, logits, loss up to the mean over the micro-batch's tokens; its backward

@@ -42,7 +42,7 @@ class StageSynthesis {
  private:
   static constexpr uint32_t kUnknown = 0xFFFFFFFFU;
 
-  // What a pass calls, and the number of what it leaves held.
+  // What a pass calls, and what it leaves held (index into held_states_).
   struct Written {
     std::vector<uint32_t> calls;
     size_t held = 0;
@@ -53,10 +53,9 @@ class StageSynthesis {
   [[nodiscard]] BlockTables& Tables() { return writer_.assembly().tables(); }
   [[nodiscard]] const ModelChunk& Chunk(const StageStep& step) const;
 
-  // A step in short: without markers, from what was written before.
   void Step(const StageStep& step);
   void MarkedPass(const StageStep& step);
-  void KnownPass(const StageStep& step);
+  void KnownPass(const StageStep& step);  // copied, if one of its kind was written before
   void Pass(const StageStep& step);
 
   void MarkUnit(const ChunkUnit& unit, bool begins);
