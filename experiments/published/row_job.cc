@@ -9,8 +9,6 @@
 #include <fmt/format.h>
 
 #include "experiments/published/row_arguments.h"
-#include "experiments/published/row_recompute.h"
-#include "experiments/published/row_sizes.h"
 #include "experiments/published/row_style.h"
 
 namespace prism::launch {

@@ -13,7 +13,6 @@
 
 #include "experiments/published/row_job.h"
 #include "experiments/published/row_memory.h"
-#include "experiments/published/row_recipe.h"
 #include "experiments/published/row_style.h"
 
 namespace prism::launch {

@@ -1,87 +1,72 @@
-#include "experiments/published/row_recipe.h"
-
+// The performance recipe that a row of Megatron-Bridge's tables ran (row_style.h). A release has
+// one recipe for each model and GPU, and most rows quote theirs; for the others the nearest that is
+// quoted stands in, by plan, format and date, which is why releases are dated here.
 #include <algorithm>
-#include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <optional>
+#include <regex>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "experiments/published/row_style.h"
 
 namespace prism::launch {
 namespace {
 
-// Releases are named by year, month and patch: "26.04.01 container". In months.
-std::optional<double> ParseRelease(std::string_view version) {
-  double parts[3] = {0, 0, 0};
-  const char* at = version.data();
-  const char* end = at + version.size();
-  for (double& part : parts) {
-    int number = 0;
-    const auto [next, error] = std::from_chars(at, end, number);
-    if (error != std::errc()) {
-      break;
+// What the groups of the pattern match at its first match, 0 for one that matches nothing; empty
+// without a match.
+std::vector<double> NumbersIn(const std::string& text, const std::regex& pattern) {
+  std::smatch found;
+  std::vector<double> numbers;
+  if (std::regex_search(text, found, pattern)) {
+    for (size_t i = 1; i < found.size(); ++i) {
+      numbers.push_back(std::atof(found[i].str().c_str()));
     }
-    part = number;
-    at = next == end || *next != '.' ? end : next + 1;
   }
-  return parts[1] > 0 ? std::optional(12 * parts[0] + parts[1] + parts[2] / 100) : std::nullopt;
+  return numbers;
 }
 
-constexpr double kOldest = 12 * 20;  // below this: version numbers, not years
+// Releases are named by year, month and patch: "26.04.01 container". In months.
+std::optional<double> DateOf(const PublishedRow& row) {
+  static const std::regex release(R"(^([0-9]+)\.([0-9]+)(?:\.([0-9]+))?)");
+  const std::vector<double> parts = NumbersIn(row.Text("framework_version"), release);
+  return !parts.empty() && parts[1] > 0 ? std::optional(12 * parts[0] + parts[1] + parts[2] / 100)
+                                        : std::nullopt;
+}
 
-// The first number in a text that denotes a release: "NVIDIA NeMo Framework Release 24.04".
-std::optional<double> ReleaseIn(std::string_view text) {
-  constexpr std::string_view kDigits = "0123456789";
-  size_t at = text.find_first_of(kDigits);
-  while (at != std::string_view::npos) {
-    const std::optional<double> date = ParseRelease(text.substr(at));
-    if (date.has_value() && *date >= kOldest) {
-      return date;
-    }
-    at = text.find_first_not_of("0123456789.", at);
-    at = at == std::string_view::npos ? at : text.find_first_of(kDigits, at);
-  }
-  return std::nullopt;
+// The first number in a text that denotes a release: "NVIDIA NeMo Framework Release 24.04". Years
+// begin with 20; below are version numbers.
+std::optional<double> ReleaseIn(const std::string& text) {
+  static const std::regex release(
+      R"((?:^|[^0-9.])[.]*([2-9][0-9]|[0-9]{3,})\.(0*[1-9][0-9]*)(?:\.([0-9]+))?)");
+  const std::vector<double> parts = NumbersIn(text, release);
+  return parts.empty() ? std::nullopt : std::optional(12 * parts[0] + parts[1] + parts[2] / 100);
 }
 
 // Date of a round of MLPerf, of which there are two per year; software is frozen two months before.
-std::optional<double> DateOfRound(std::string_view version) {
-  constexpr std::string_view kRound = "MLPerf Training v";
+std::optional<double> DateOfRound(const std::string& version) {
+  static const std::regex round(R"(^MLPerf Training v([0-9]+))");
   constexpr double kYearOfFirst = 20;  // v1.0 is of 2021
-  if (!version.starts_with(kRound)) {
-    return std::nullopt;
-  }
-  version.remove_prefix(kRound.size());
-  const bool second = version.ends_with(".1");
-  int year = 0;
-  const auto [next, error] = std::from_chars(version.data(), version.data() + version.size(), year);
-  return error == std::errc() ? std::optional(12 * (kYearOfFirst + year) + (second ? 9 : 4))
-                              : std::nullopt;
+  const std::vector<double> year = NumbersIn(version, round);
+  return year.empty()
+             ? std::nullopt
+             : std::optional(12 * (kYearOfFirst + year[0]) + (version.ends_with(".1") ? 9 : 4));
 }
 
 // Megatron-Core numbers its releases: NeMo's container of July 2024 has 0.8, and a new one follows
 // about every two and a half months.
 std::optional<double> DateOfCore(const PublishedRow& row) {
-  constexpr std::string_view kMajor = "0.";
+  static const std::regex release(R"(^0\.([0-9]+))");
   constexpr double kKnownMinor = 8;
   constexpr double kItsDate = 12 * 24 + 7;
   constexpr double kMonthsBetween = 2.5;
-  std::string_view version = row.Text("framework_version");
-  if (!row.Is("own scripts") || !version.starts_with(kMajor)) {
-    return std::nullopt;
-  }
-  version.remove_prefix(kMajor.size());
-  int minor = 0;
-  const auto [next, error] =
-      std::from_chars(version.data(), version.data() + version.size(), minor);
-  return error == std::errc() ? std::optional(kItsDate + kMonthsBetween * (minor - kKnownMinor))
-                              : std::nullopt;
-}
-
-std::optional<double> DateOf(const PublishedRow& row) {
-  return ParseRelease(row.Text("framework_version"));
+  const std::vector<double> minor = NumbersIn(row.Text("framework_version"), release);
+  return row.Is("own scripts") && !minor.empty()
+             ? std::optional(kItsDate + kMonthsBetween * (minor[0] - kKnownMinor))
+             : std::nullopt;
 }
 
 // In lower case; "" if the row quotes none.

@@ -1,5 +1,5 @@
-#include "experiments/published/row_recompute.h"
-
+// Recomputation (row_style.h): what the column says in words, else what was usual for framework and
+// year.
 #include <algorithm>
 #include <string>
 #include <string_view>

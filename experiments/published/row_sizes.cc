@@ -1,5 +1,5 @@
-#include "experiments/published/row_sizes.h"
-
+// How a published run divides its GPUs (row_job.h). A row prints some of the degrees: what the
+// others leave, what the nearest run of the same model prints, and what fits a node fill the gaps.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "experiments/published/row_arguments.h"
+#include "experiments/published/row_job.h"
 #include "experiments/published/row_style.h"
 
 namespace prism::launch {

@@ -9,8 +9,6 @@
 #include <fmt/format.h>
 
 #include "experiments/published/row_arguments.h"
-#include "experiments/published/row_recipe.h"
-#include "experiments/published/row_recompute.h"
 
 namespace prism::launch {
 namespace {

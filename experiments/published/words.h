@@ -14,7 +14,7 @@ struct Word {
   std::string source;  // pattern of the table's name
   // Whose text is meant: a column; "column.words": its words, with a dot before, between and after;
   // "extra:key": a value in the column extra; "argument": each entry and each key of that column;
-  // "flag": the words of a column that says yes or no; "recipe" (row_recipe.h); "source"; two
+  // "flag": the words of a column that says yes or no; "recipe" (row_style.h); "source"; two
   // columns, "a+b", with a plus between their texts.
   std::string column;
   std::string text;   // pattern of the shell, lower case

@@ -222,10 +222,9 @@ TEST(ArgumentRows, the_source_is_told_by_ids_as_well) {
   Set(&fields, "source_key", "");
   Set(&fields, "id", "mlperf_training-0001");
   EXPECT_EQ(PlanRow(OneRow(fields).row()).source, "mlperf_training");
-  EXPECT_TRUE(OneRow(fields).row().IsFrom("mlperf"));
+  EXPECT_TRUE(OneRow(fields).row().Is("mlperf"));
   Set(&fields, "source_key", "Others");
-  EXPECT_FALSE(OneRow(fields).row().IsFrom("mlperf"));
-  EXPECT_TRUE(OneRow(fields).row().IsFrom("others"));
+  EXPECT_FALSE(OneRow(fields).row().Is("mlperf"));
 }
 
 TEST(ArgumentRows, only_a_table_that_describes_no_job_is_refused) {
