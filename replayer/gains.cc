@@ -1,13 +1,10 @@
 #include "replayer/gains.h"
 
 #include <algorithm>
-#include <memory>
 #include <set>
 #include <utility>
 
 #include <fmt/format.h>
-
-#include "replayer/delta/delta_replay.h"
 
 namespace prism::replayer {
 namespace {
@@ -52,21 +49,12 @@ Result<DurationNs> SteadyIteration(const graph::Graph& graph, const ReplayOption
 Status AddPerturbations(const graph::Graph& graph,
                         const ReplayOptions& options,
                         GainReport* report) {
-  if (options.perturbations.empty()) {
-    PRISM_ASSIGN_OR_RETURN(report->iteration_ns, SteadyIteration(graph, options));
-    return OkStatus();
-  }
-  PRISM_ASSIGN_OR_RETURN(const std::unique_ptr<DeltaReplay> recorded,
-                         DeltaReplay::Record(graph, options));
-  report->iteration_ns = recorded->baseline().steady_iteration_ns();
+  PRISM_ASSIGN_OR_RETURN(report->iteration_ns, SteadyIteration(graph, options));
   for (size_t i = 0; i < options.perturbations.size(); ++i) {
-    Edit fewer;
-    fewer.options = options;
-    fewer.options->perturbations.erase(fewer.options->perturbations.begin() +
-                                       static_cast<std::ptrdiff_t>(i));
-    PRISM_ASSIGN_OR_RETURN(const DeltaResult without, recorded->Evaluate(fewer));
-    report->gains.push_back(
-        {fmt::format("perturbation {}", i + 1), without.replay->steady_iteration_ns()});
+    ReplayOptions fewer = options;
+    fewer.perturbations.erase(fewer.perturbations.begin() + static_cast<std::ptrdiff_t>(i));
+    PRISM_ASSIGN_OR_RETURN(const DurationNs without, SteadyIteration(graph, fewer));
+    report->gains.push_back({fmt::format("perturbation {}", i + 1), without});
   }
   return OkStatus();
 }

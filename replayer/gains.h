@@ -23,8 +23,7 @@ struct GainReport {
 };
 
 // Compute, the host, all communication, communication over the communicators of each name, and each
-// of options.perturbations by its number: "perturbation 1". Perturbations are removed by delta
-// replay.
+// of options.perturbations by its number: "perturbation 1".
 Result<GainReport> FindGains(const graph::Graph& graph, const ReplayOptions& options);
 
 }  // namespace prism::replayer

@@ -1,9 +1,7 @@
 #include "launch/analyse/explanation.h"
 
 #include <algorithm>
-#include <optional>
 #include <string>
-#include <vector>
 
 #include <fmt/format.h>
 
@@ -17,40 +15,10 @@
 #include "replayer/report/blame_report.h"
 #include "replayer/report/json.h"
 #include "replayer/report/text.h"
+#include "replayer/report/what_matters_report.h"
 
 namespace prism::launch {
 namespace {
-
-struct Explanation {
-  std::optional<replayer::CostReport> costs;
-  std::optional<replayer::Blame> blame;
-  std::optional<replayer::Symptoms> symptoms;
-
-  [[nodiscard]] bool empty() const { return !costs && !blame && !symptoms; }
-};
-
-Result<Explanation> Explain(const ExplanationChoice& choice,
-                            const graph::Graph& graph,
-                            const replayer::ReplayOptions& options) {
-  Explanation explanation;
-  if (choice.costs) {
-    explanation.costs = replayer::ReportCosts(graph);
-  }
-  if (choice.critical_path) {
-    if (options.network == replayer::NetworkModel::kFlow) {
-      return InvalidArgument(
-          "--critical-path does not support --network flow; use --network analytic");
-    }
-    PRISM_ASSIGN_OR_RETURN(const replayer::CriticalPath path,
-                           replayer::FindCriticalPath(graph, options));
-    PRISM_ASSIGN_OR_RETURN(explanation.blame, replayer::BlamePath(graph, options, path));
-  }
-  if (choice.straggler) {
-    PRISM_ASSIGN_OR_RETURN(const replayer::ReplayResult result, replayer::Replay(graph, options));
-    explanation.symptoms = replayer::FindStraggler(graph, result.ranks, result.waits_ns);
-  }
-  return explanation;
-}
 
 // What a rule of CostReport is based on.
 const char* SourceOf(const std::string& rule) {
@@ -106,6 +74,9 @@ std::string AsText(const graph::Graph& graph,
   if (explanation.symptoms) {
     text += replayer::SymptomsText(graph, *explanation.symptoms);
   }
+  if (explanation.matters) {
+    text += replayer::WhatMattersText(*explanation.matters);
+  }
   return text;
 }
 
@@ -128,23 +99,51 @@ std::string AsJson(const graph::Graph& graph,
     json.Key("straggler");
     replayer::WriteSymptoms(graph, *explanation.symptoms, &json);
   }
+  if (explanation.matters) {
+    replayer::WriteWhatMatters(*explanation.matters, &json);
+  }
   json.EndObject();
   return text + "\n";
 }
 
 }  // namespace
 
-Result<std::string> SummaryAndExplanation(const graph::LoadedGraph& loaded,
-                                          const replayer::ReplayOptions& options,
-                                          const replayer::Summary& summary,
-                                          const ExplanationChoice& choice,
-                                          OutputFormat format) {
-  PRISM_ASSIGN_OR_RETURN(const Explanation explanation, Explain(choice, loaded.graph, options));
-  if (format == OutputFormat::kText) {
-    return AsText(loaded.graph, summary, explanation);
+Result<Explanation> Explain(const ExplanationChoice& choice,
+                            const graph::Graph& graph,
+                            const replayer::ReplayOptions& options) {
+  Explanation explanation;
+  if (choice.costs) {
+    explanation.costs = replayer::ReportCosts(graph);
   }
-  return explanation.empty() ? replayer::SummaryJson(summary)
-                             : AsJson(loaded.graph, summary, explanation);
+  if ((choice.critical_path || choice.what_matters) &&
+      options.network == replayer::NetworkModel::kFlow) {
+    return InvalidArgument(
+        fmt::format("--{} does not support --network flow; use --network analytic",
+                    choice.critical_path ? "critical-path" : "what-matters"));
+  }
+  if (choice.critical_path) {
+    PRISM_ASSIGN_OR_RETURN(const replayer::CriticalPath path,
+                           replayer::FindCriticalPath(graph, options));
+    PRISM_ASSIGN_OR_RETURN(explanation.blame, replayer::BlamePath(graph, options, path));
+  }
+  if (choice.straggler) {
+    PRISM_ASSIGN_OR_RETURN(const replayer::ReplayResult result, replayer::Replay(graph, options));
+    explanation.symptoms = replayer::FindStraggler(graph, result.ranks, result.waits_ns);
+  }
+  if (choice.what_matters) {
+    PRISM_ASSIGN_OR_RETURN(explanation.matters, replayer::FindWhatMatters(graph, options));
+  }
+  return explanation;
+}
+
+std::string SummaryAndExplanation(const graph::Graph& graph,
+                                  const replayer::Summary& summary,
+                                  const Explanation& explanation,
+                                  OutputFormat format) {
+  if (format == OutputFormat::kText) {
+    return AsText(graph, summary, explanation);
+  }
+  return explanation.empty() ? replayer::SummaryJson(summary) : AsJson(graph, summary, explanation);
 }
 
 }  // namespace prism::launch

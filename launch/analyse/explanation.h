@@ -2,12 +2,17 @@
 // the summary, on request.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "graph/base/status.h"
-#include "graph/validate/valid_graph.h"
+#include "graph/graph.h"
 #include "launch/inputs/options.h"
+#include "replayer/blame/blame.h"
+#include "replayer/blame/straggler.h"
+#include "replayer/cost/compute_cost.h"
 #include "replayer/report/summary.h"
+#include "replayer/what_matters.h"
 
 namespace prism::replayer {
 struct ReplayOptions;
@@ -19,14 +24,27 @@ struct ExplanationChoice {
   bool costs = false;          // what determined the times of kernels
   bool critical_path = false;  // the longest path through all ranks, by kind of time
   bool straggler = false;      // the slow rank by its symptoms
+  bool what_matters = false;   // the iteration with one thing faster
 };
 
-// A replay's summary and the chosen explanations. As JSON, the summary without any is
-// summary.json; otherwise it is under one of the keys summary, costs, critical_path and straggler.
-Result<std::string> SummaryAndExplanation(const graph::LoadedGraph& loaded,
-                                          const replayer::ReplayOptions& options,
-                                          const replayer::Summary& summary,
-                                          const ExplanationChoice& choice,
-                                          OutputFormat format);
+struct Explanation {
+  std::optional<replayer::CostReport> costs;
+  std::optional<replayer::Blame> blame;
+  std::optional<replayer::Symptoms> symptoms;
+  std::optional<replayer::WhatMatters> matters;
+
+  [[nodiscard]] bool empty() const { return !costs && !blame && !symptoms && !matters; }
+};
+
+Result<Explanation> Explain(const ExplanationChoice& choice,
+                            const graph::Graph& graph,
+                            const replayer::ReplayOptions& options);
+
+// A replay's summary and explanations. As JSON, the summary without any is summary.json; otherwise
+// it is under one of the keys summary, costs, critical_path, straggler and what_matters.
+std::string SummaryAndExplanation(const graph::Graph& graph,
+                                  const replayer::Summary& summary,
+                                  const Explanation& explanation,
+                                  OutputFormat format);
 
 }  // namespace prism::launch

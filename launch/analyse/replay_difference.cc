@@ -1,13 +1,11 @@
 #include "launch/analyse/replay_difference.h"
 
-#include <memory>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "graph/base/json_writer.h"
 #include "launch/inputs/edit_file.h"
-#include "replayer/delta/delta_replay.h"
 #include "replayer/gains.h"
 #include "replayer/ineffective_perturbations.h"
 #include "replayer/report/json.h"
@@ -15,52 +13,29 @@
 
 namespace prism::launch {
 
-using replayer::DeltaReplay;
-using replayer::DeltaResult;
-
 namespace {
 
 struct Evaluation {
   double before = 0;  // seconds of the last iteration
   double after = 0;
-  bool full = false;
-  std::string why_full;
   int64_t changed_ranks = 0;
 };
 
-Result<Evaluation> EvaluateDelta(const graph::Graph& graph,
-                                 const replayer::ReplayOptions& options,
-                                 const replayer::Edit& edit) {
-  PRISM_ASSIGN_OR_RETURN(const std::unique_ptr<DeltaReplay> recorded,
-                         DeltaReplay::Record(graph, options));
-  PRISM_ASSIGN_OR_RETURN(const DeltaResult edited, recorded->Evaluate(edit));
-  return Evaluation{SecondsFromNs(recorded->baseline().steady_iteration_ns()),
-                    SecondsFromNs(edited.replay->steady_iteration_ns()), edited.full,
-                    std::string(edited.why_full), edited.changed_ranks};
-}
-
-// A program with the same ops is an edit of durations; any other one is replayed from the start.
 Result<Evaluation> Evaluate(const graph::Graph& graph,
                             const replayer::ReplayOptions& options,
                             const EditFile& file) {
-  if (!file.program) {
-    return EvaluateDelta(graph, options, file.edit);
-  }
-  const auto durations =
-      replayer::AsDurations(graph, *file.program, file.edit.cluster.value_or(graph.cluster));
-  if (durations) {
-    replayer::Edit edit = file.edit;
-    edit.programs.insert(edit.programs.begin(), durations->begin(), durations->end());
-    return EvaluateDelta(graph, options, edit);
-  }
-  PRISM_ASSIGN_OR_RETURN(const replayer::EditedJob job,
-                         replayer::ApplyEdit(*file.program, options, file.edit));
+  PRISM_ASSIGN_OR_RETURN(
+      const replayer::EditedJob job,
+      replayer::ApplyEdit(file.program ? *file.program : graph, options, file.edit));
   PRISM_ASSIGN_OR_RETURN(const replayer::ReplayResult before, replayer::Replay(graph, options));
   PRISM_ASSIGN_OR_RETURN(const replayer::ReplayResult after,
                          replayer::Replay(job.graph, job.options));
-  return Evaluation{SecondsFromNs(before.steady_iteration_ns()),
-                    SecondsFromNs(after.steady_iteration_ns()), true, "a program with other ops",
-                    static_cast<int64_t>(graph.ranks.size())};
+  Evaluation times = {SecondsFromNs(before.steady_iteration_ns()),
+                      SecondsFromNs(after.steady_iteration_ns()), 0};
+  for (size_t rank = 0; rank < before.ranks.size(); ++rank) {
+    times.changed_ranks += before.ranks[rank] == after.ranks[rank] ? 0 : 1;
+  }
+  return times;
 }
 
 }  // namespace
@@ -80,14 +55,12 @@ Result<std::string> EditDifference(const graph::Graph& graph,
   const double change = times.after - times.before;
   const auto ranks = static_cast<int64_t>(graph.ranks.size());
   if (format == OutputFormat::kText) {
-    const std::string evaluation =
-        times.full ? fmt::format("a full replay ({})", times.why_full)
-                   : fmt::format("{} of {} ranks differ", times.changed_ranks, ranks);
     std::string lines = fmt::format(
         "iteration time: baseline {}, edited {}, difference {:+.{}f} s ({:+.3f} %); "
-        "{}\n",
+        "{} of {} ranks differ\n",
         replayer::FineSeconds(times.before), replayer::FineSeconds(times.after), change,
-        replayer::FineDecimals(times.before), 100 * (times.after / times.before - 1), evaluation);
+        replayer::FineDecimals(times.before), 100 * (times.after / times.before - 1),
+        times.changed_ranks, ranks);
     lines += warnings.empty() ? "" : replayer::WarningLines(warnings);
     for (const std::string& line : file.memory) {
       lines += fmt::format("  memory   {}\n", line);
@@ -103,11 +76,7 @@ Result<std::string> EditDifference(const graph::Graph& graph,
   json.Key("iteration_s").BeginObject();
   json.Field("baseline", times.before).Field("edited", times.after).Field("difference", change);
   json.EndObject();
-  json.Field("evaluation", times.full ? "full" : "delta");
-  if (times.full) {
-    json.Field("why_full", times.why_full);
-  }
-  json.Field("changed_ranks", times.full ? ranks : times.changed_ranks).Field("ranks", ranks);
+  json.Field("changed_ranks", times.changed_ranks).Field("ranks", ranks);
   replayer::WriteWarnings(warnings, &json);
   json.ArrayField("memory", file.memory);
   json.ArrayField("assumptions", file.assumptions);

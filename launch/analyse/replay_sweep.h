@@ -8,7 +8,7 @@
 #include "graph/base/status.h"
 #include "graph/validate/valid_graph.h"
 #include "launch/inputs/variation.h"
-#include "replayer/delta/edit.h"
+#include "replayer/edit/edit.h"
 #include "replayer/report/summary.h"
 
 namespace prism::launch {

@@ -43,13 +43,6 @@ struct BenchReplayOptions {
   bool classes = true;               // false: every rank is evaluated separately
   bool fold = true;                  // false: every kernel of a run is evaluated
   std::vector<std::string> perturb;  // as --perturb of prism replay
-  int64_t edits = 0;                 // more: BenchDelta instead
-};
-
-struct DeltaBench {
-  int64_t edits = 200;
-  uint64_t seed = 0;
-  bool whole_role = false;  // edit an op of all ranks of a role, else of one rank
 };
 
 // The time that the shim adds to a kernel launch.
@@ -74,13 +67,6 @@ Status ExportWorkload(const BenchWorkload& workload,
 
 // The workload on h100-8x.
 Result<graph::Graph> MakeBenchGraph(const BenchWorkload& workload);
-
-// Edits of one op, of a rank and of a role: a delta replay against a full replay each. Fails if
-// they differ.
-BenchResult BenchDelta(const std::string& name,
-                       const graph::Graph& graph,
-                       const replayer::ReplayOptions& options,
-                       DeltaBench bench);
 
 // The max-min solver with 1,024 flows in flight, and one replay on a separate network: of a graph
 // file, or of the workload if `path` is empty.

@@ -169,9 +169,6 @@ BenchResult BenchReplay(const BenchReplayOptions& options) {
                            ParsePerturbation({text, ""}, graph.job, graph.cluster, replay));
     replay.perturbations.push_back(std::move(perturbation));
   }
-  if (options.edits > 0) {
-    return BenchDelta(CaseName(options.workload), graph, replay, {options.edits, 0, false});
-  }
   PRISM_ASSIGN_OR_RETURN(replayer::Engine engine, replayer::Engine::Create(graph, replay, {}));
   const double build_s = build.Seconds();
 

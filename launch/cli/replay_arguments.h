@@ -1,5 +1,6 @@
 // The options with which several verbs specify how a graph is replayed (--perturb, --edit,
-// --iterations) and explained (--costs, --critical-path, --find-straggler).
+// --iterations) and explained (--costs, --critical-path,
+// --find-straggler, --what-matters).
 #pragma once
 
 #include <string>

@@ -136,9 +136,6 @@ Result<VerbOutput> RunBenchReplay(const VerbArguments& arguments) {
   options.classes = classes == "on";
   options.fold = fold == "on";
   options.perturb = arguments.Texts("perturb");
-  if (arguments.Has("delta")) {
-    PRISM_RETURN_IF_ERROR(arguments.ReadInt("delta", 1, 100'000, &options.edits));
-  }
   BenchExport written;
   PRISM_RETURN_IF_ERROR(ReadExport(arguments, &written));
   const BenchResult measured = BenchReplay(options);
@@ -167,8 +164,7 @@ const std::vector<Bench>& Benches() {
       {"record", 0, {}, RunRecord},
       {"replay",
        1,
-       {"workload", "ranks", "threads", "iterations", "classes", "fold", "perturb", "export",
-        "delta"},
+       {"workload", "ranks", "threads", "iterations", "classes", "fold", "perturb", "export"},
        RunBenchReplay},
       {"search", 0, {"threads"}, RunBenchSearch}};
   return benches;
@@ -291,8 +287,6 @@ Verb BenchVerb() {
        {"fold", "on|off", "on", "off: evaluate every kernel of a run by itself"},
        {"perturb", "SPEC", "none", "as for prism replay; repeatable", true},
        {"export", "goal|chakra", "none", "also write the job to the file that follows"},
-       {"delta", "N", "off",
-        "instead: N random edits of one op of a rank or role, replayed incrementally and in full"},
        {"out", "FILE", "stdout", "where the rows go"},
        {"parameter-sets", "FILE", "none",
         "parameter sets, one line profile:key=value... each; prints only predicted seconds"},

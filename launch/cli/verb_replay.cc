@@ -131,7 +131,8 @@ std::string FlagText(std::string_view flag) {
 
 // Refuses what the mode would ignore.
 Status CheckMode(const ReplayMode& mode, const ReplayRequest& request) {
-  std::vector<std::string_view> others = {"costs", "critical-path", "find-straggler"};
+  std::vector<std::string_view> others = {"costs", "critical-path", "find-straggler",
+                                          "what-matters"};
   for (const ReplayMode& other : kModes) {
     others.emplace_back(other.flag);
   }
@@ -166,8 +167,10 @@ Result<std::string> RunMode(const ReplayRequest& request) {
   }
   PRISM_ASSIGN_OR_RETURN(const replayer::Summary summary,
                          ReplaySummary(request.loaded, request.replay, Warns::kOfNoEffect));
-  return SummaryAndExplanation(request.loaded, request.replay, summary,
-                               ReadExplanationChoice(request.arguments),
+  PRISM_ASSIGN_OR_RETURN(
+      const Explanation explanation,
+      Explain(ReadExplanationChoice(request.arguments), request.loaded.graph, request.replay));
+  return SummaryAndExplanation(request.loaded.graph, summary, explanation,
                                request.arguments.format());
 }
 

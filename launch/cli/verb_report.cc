@@ -96,13 +96,14 @@ Result<VerbOutput> RunReport(const VerbArguments& arguments) {
   PRISM_ASSIGN_OR_RETURN(const replayer::ReplayResult result, replayer::Replay(graph, traced));
   PRISM_ASSIGN_OR_RETURN(const replayer::Summary summary,
                          SummaryOf(run.loaded, replay, result, Warns::kOfNoEffect));
+  PRISM_ASSIGN_OR_RETURN(const Explanation explanation,
+                         Explain(ReadExplanationChoice(arguments), graph, replay));
   VerbOutput output;
-  PRISM_ASSIGN_OR_RETURN(
-      output.text, SummaryAndExplanation(run.loaded, replay, summary,
-                                         ReadExplanationChoice(arguments), arguments.format()));
+  output.text = SummaryAndExplanation(graph, summary, explanation, arguments.format());
   if (arguments.Has("html")) {
-    PRISM_RETURN_IF_ERROR(
-        WriteFileAtomically(arguments.Text("html"), replayer::HtmlReport(graph, result, summary)));
+    const replayer::WhatMatters* matters = explanation.matters ? &*explanation.matters : nullptr;
+    PRISM_RETURN_IF_ERROR(WriteFileAtomically(
+        arguments.Text("html"), replayer::HtmlReport(graph, result, summary, matters)));
   }
   return output;
 }
@@ -128,7 +129,7 @@ Verb ReportVerb() {
   verb.spec.options.push_back(
       {"html", "FILE", "none",
        "also write one page: what each stage does over the iteration, memory by role, differences "
-       "between ranks, communicators and all assumptions"});
+       "between ranks, communicators, what --what-matters finds, and all assumptions"});
   for (const OptionRow& option : ReplayVerbOptions()) {
     verb.spec.options.push_back(option);
   }

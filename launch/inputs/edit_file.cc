@@ -18,7 +18,7 @@
 #include "launch/inputs/toml_reader.h"
 #include "replayer/cost/nccl_tuner.h"
 #include "replayer/cost/parameters.h"
-#include "replayer/delta/edit_builder.h"
+#include "replayer/edit/edit_builder.h"
 
 namespace prism::launch {
 namespace {

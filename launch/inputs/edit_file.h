@@ -8,7 +8,7 @@
 
 #include "graph/base/status.h"
 #include "graph/graph.h"
-#include "replayer/delta/edit.h"
+#include "replayer/edit/edit.h"
 
 namespace prism::replayer {
 struct ReplayOptions;

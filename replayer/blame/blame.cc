@@ -10,6 +10,7 @@
 
 #include "graph/describe.h"
 #include "replayer/blame/busy_time.h"
+#include "replayer/blame/role_index.h"
 #include "replayer/engine/placement.h"
 #include "replayer/engine/replay_options.h"
 
@@ -88,7 +89,7 @@ class PathReader {
   const std::string& LayerOf(const PathStep& step) {
     std::vector<std::string>& layers = layers_[graph_.ranks.role[step.rank.value()]];
     if (layers.empty()) {
-      layers = LayersOf(graph_.role_of(step.rank).program);
+      layers = LayersOf(graph_, graph_.role_of(step.rank).program);
     }
     return layers[step.op];
   }
@@ -136,23 +137,6 @@ class PathReader {
 
   [[nodiscard]] const std::string& CommunicatorName(const PathStep& step) const {
     return graph_.string(StringId(graph_.communicators.name[CommunicatorOf(step)]));
-  }
-
-  [[nodiscard]] std::vector<std::string> LayersOf(const graph::Program& program) const {
-    std::vector<std::string> layers(program.size());
-    std::vector<std::string> open = {""};
-    for (uint32_t op = 0; op < program.size(); ++op) {
-      const bool marker = program.kind[op] == OpKind::kMarker;
-      if (marker && graph_.string(StringId(program.signature[op])).starts_with("layer")) {
-        if ((program.flags[op] & graph::kMarkerBegin) != 0) {
-          open.push_back(graph_.string(StringId(program.signature[op])));
-        } else if (open.size() > 1) {
-          open.pop_back();
-        }
-      }
-      layers[op] = open.back();
-    }
-    return layers;
   }
 
   const graph::Graph& graph_;

@@ -51,4 +51,21 @@ const Step* RoleIndex::LastBefore(uint16_t stream, uint32_t op) const {
   return after == steps.begin() ? nullptr : &*std::prev(after);
 }
 
+std::vector<std::string> LayersOf(const graph::Graph& graph, const graph::Program& program) {
+  std::vector<std::string> layers(program.size());
+  std::vector<std::string> open = {""};
+  for (uint32_t op = 0; op < program.size(); ++op) {
+    const bool marker = program.kind[op] == graph::OpKind::kMarker;
+    if (marker && graph.string(StringId(program.signature[op])).starts_with("layer")) {
+      if ((program.flags[op] & graph::kMarkerBegin) != 0) {
+        open.push_back(graph.string(StringId(program.signature[op])));
+      } else if (open.size() > 1) {
+        open.pop_back();
+      }
+    }
+    layers[op] = open.back();
+  }
+  return layers;
+}
+
 }  // namespace prism::replayer

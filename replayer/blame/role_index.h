@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -27,5 +28,8 @@ struct RoleIndex {
   // The last step of the stream before op `op`; null where the iteration has none.
   [[nodiscard]] const Step* LastBefore(uint16_t stream, uint32_t op) const;
 };
+
+// By op: the innermost layer that the program's markers name there; "" outside of all.
+std::vector<std::string> LayersOf(const graph::Graph& graph, const graph::Program& program);
 
 }  // namespace prism::replayer

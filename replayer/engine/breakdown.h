@@ -43,12 +43,8 @@ class Breakdown {
   // provided that the windows of all calls of Count were within this one.
   [[nodiscard]] RankTimes Finish(TimeRange window);
 
-  // What has been counted so far, by kind: time in which that kind or one before it was active.
+  // By kind: time in which that kind or one before it was active.
   using Covered = std::array<DurationNs, kActivityKinds>;
-  [[nodiscard]] const Covered& covered() const { return covered_; }
-
-  // Whether both have the same activity left to count.
-  [[nodiscard]] bool SamePending(const Breakdown& other) const { return ranges_ == other.ranges_; }
 
  private:
   std::array<std::vector<TimeRange>, kActivityKinds> ranges_;

@@ -13,6 +13,7 @@
 #include "replayer/engine/placement.h"
 #include "replayer/engine/replay_options.h"
 #include "replayer/perturb/rank_effects.h"
+#include "replayer/engine/speedup.h"
 
 namespace prism::replayer {
 namespace {
@@ -39,13 +40,6 @@ uint64_t WordOf(double value) {
 
 uint64_t Pair(uint32_t high, uint32_t low) {
   return (uint64_t{high} << 32U) | low;
-}
-
-OpCosts WithSlowHost(OpCosts costs, double factor) {
-  for (DurationNs& cost : costs.host) {
-    cost = SlowedHostCost(cost, factor);
-  }
-  return costs;
 }
 
 class Partitioner {
@@ -252,7 +246,7 @@ class Partitioner {
         if (is_new) {
           const graph::Program& program = graph_.roles[rank_class.role].program;
           result_.plans.push_back(
-              MakeRolePlan(program, WithSlowHost(costs, effect.host_factor), factor));
+              MakeRolePlan(program, CostsOf(rank_class.role, effect.host_factor, costs), factor));
         }
         if (lane == 0 || rank_class.groups.back().plan != plan->second) {
           rank_class.groups.push_back({lane, lane, plan->second});
@@ -262,6 +256,20 @@ class Partitioner {
       AddCommEntries(rank_class, c);
       result_.classes.push_back(std::move(rank_class));
     }
+  }
+
+  // What ops cost ranks of the role whose host is slowed by that factor.
+  [[nodiscard]] OpCosts CostsOf(uint32_t role, double host_factor, OpCosts costs) const {
+    const Speedup* speedup = options_.speedup.get();
+    if (speedup != nullptr) {
+      costs.sped_up = role < speedup->ops.size() ? &speedup->ops[role] : nullptr;
+      costs.factor = speedup->factor;
+      host_factor *= Speedup::Has(speedup->hosts, role) ? speedup->factor : 1;
+    }
+    for (DurationNs& cost : costs.host) {
+      cost = SlowedHostCost(cost, host_factor);
+    }
+    return costs;
   }
 
   // By class: the ranks to evaluate, those with the same compute factor next to each other. Fills
@@ -354,11 +362,12 @@ class Partitioner {
         end.peer = peer;
         end.other_stage = graph_.role_of(Rank(peer)).stage != graph_.role_of(Rank(rank)).stage;
         end.reach = placement_.Reach(rank, peer);
-        end.slow_factor = placement_.LinkFactor(rank, peer);
         for (Rank lane : rank_class.lanes) {
           end.peer_lane.push_back(result_.lane_of[graph_.ranks.peers(lane)[endpoint.peer_slot]]);
         }
         const CommId comm(graph_.ranks.comms(Rank(rank))[endpoint.comm_slot]);
+        end.slow_factor =
+            placement_.LinkFactor(rank, peer) * placement_.CommunicatorFactor(comm.value());
         auto other = endpoints.find(
             {{classes_.class_of[peer], graph::CommSlotOf(graph_.ranks, Rank(peer), comm),
               ReverseSlot(rank, endpoint.peer_slot)},

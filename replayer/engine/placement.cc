@@ -7,6 +7,7 @@
 #include "graph/base/divide.h"
 #include "replayer/engine/replay_options.h"
 #include "replayer/perturb/rank_effects.h"
+#include "replayer/engine/speedup.h"
 
 namespace prism::replayer {
 namespace {
@@ -51,6 +52,12 @@ Placement::Placement(const graph::Graph& graph, const ReplayOptions& options)
                   [](const Perturbation& p) { return p.kind == PerturbationKind::kLink; });
 }
 
+PeerLoad::Reach ReachOf(const CommTopology& topology) {
+  return topology.nodes > 1   ? PeerLoad::Reach::kNetwork
+         : topology.size == 1 ? PeerLoad::Reach::kSelf
+                              : PeerLoad::Reach::kNode;
+}
+
 uint32_t Placement::NodeOf(uint32_t rank) const {
   return (options_.placement.empty() ? rank : options_.placement[rank]) / gpus_per_node_;
 }
@@ -71,7 +78,18 @@ double Placement::NodeLinkFactor(uint32_t node_a, uint32_t node_b) const {
 }
 
 double Placement::LinkFactor(uint32_t rank_a, uint32_t rank_b) const {
-  return slow_links_ ? NodeLinkFactor(NodeOf(rank_a), NodeOf(rank_b)) : 1;
+  const double slow = slow_links_ ? NodeLinkFactor(NodeOf(rank_a), NodeOf(rank_b)) : 1;
+  return slow * ReachFactor(Reach(rank_a, rank_b));
+}
+
+double Placement::ReachFactor(PeerLoad::Reach reach) const {
+  const Speedup* speedup = options_.speedup.get();
+  return speedup != nullptr && speedup->links == reach ? speedup->factor : 1;
+}
+
+double Placement::CommunicatorFactor(uint32_t comm) const {
+  const Speedup* speedup = options_.speedup.get();
+  return speedup != nullptr && Speedup::Has(speedup->communicators, comm) ? speedup->factor : 1;
 }
 
 PeerLoad::Reach Placement::Reach(uint32_t rank, uint32_t peer) const {
@@ -95,6 +113,9 @@ CommTopology Placement::Topology(uint32_t comm) const {
   if (slow_links_) {
     FindSlowLinks(places, &topology);
   }
+  const double faster = CommunicatorFactor(comm) * ReachFactor(ReachOf(topology));
+  topology.slow_factor *= faster;
+  topology.pair_factor *= faster;
   const std::string& name = graph_.string(StringId(graph_.communicators.name[comm]));
   for (const ForcedAlgorithm& forced : options_.algorithms) {
     if (forced.communicator.empty() || forced.communicator == name) {

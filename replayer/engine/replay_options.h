@@ -19,6 +19,7 @@ struct ForcedAlgorithm {
   NcclAlgorithm algorithm = NcclAlgorithm::kRing;
 };
 
+struct Speedup;        // replayer/engine/speedup.h
 struct TransferTimes;  // replayer/engine/meeting.h
 
 struct ReplayOptions {
@@ -33,6 +34,7 @@ struct ReplayOptions {
   uint64_t seed = 0;                        // of jitter
   double compute_scale = 1;                 // multiplies every compute duration (intervals)
   double comm_scale = 1;                    // multiplies every transfer duration (intervals)
+  std::shared_ptr<const Speedup> speedup;   // part of the job that is faster; null: none
   int32_t threads = 1;                      // never changes a result
   bool classes = true;    // false: every rank is evaluated separately; changes no result
   bool fold = true;       // false: every kernel of a run is evaluated; changes no result

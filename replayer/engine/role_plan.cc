@@ -7,6 +7,7 @@
 
 #include "replayer/cost/compute_cost.h"
 #include "replayer/cost/parameters.h"
+#include "replayer/engine/speedup.h"
 
 namespace prism::replayer {
 namespace {
@@ -19,7 +20,6 @@ class Builder {
   Builder(const graph::Program& program, const OpCosts& costs, double compute_scale)
       : program_(program), costs_(costs), compute_scale_(compute_scale) {
     plan_.program = &program;
-    plan_.compute_scale = compute_scale;
     plan_.streams.resize(program.stream_count);
     plan_.most_transfers.resize(program.stream_count);
     plan_.host_ns.reserve(program.size());
@@ -33,7 +33,6 @@ class Builder {
   RolePlan Build() && {
     NumberEvents();
     for (uint32_t op = 0; op < program_.size(); ++op) {
-      now_ = op;
       host_ns_ += HostCost(op);
       plan_.host_ns.push_back(host_ns_);
       AddOp(op);
@@ -63,16 +62,13 @@ class Builder {
     }
     uint16_t chosen = plan_.first_stream;
     if (!IsHeldBack(chosen)) {
-      uint32_t computing = 0;
       for (uint16_t stream = 0; stream < plan_.streams.size(); ++stream) {
         if (kernels_before_[stream] == 0 || !CanBeReachedAlone(stream)) {
           continue;
         }
-        ++computing;
         const bool more = kernel_ns_[stream] > kernel_ns_[chosen];
         chosen = more || kernels_before_[chosen] == 0 ? stream : chosen;
       }
-      plan_.first_by_time = computing > 1;
     }
     plan_.first_stream = chosen;
     plan_.first_op = FirstOf(chosen);
@@ -138,7 +134,13 @@ class Builder {
       return 0;
     }
     OpKind kind = program_.kind[op];
-    return kind == OpKind::kHostGap ? program_.value[op] : costs_.host[static_cast<size_t>(kind)];
+    return kind == OpKind::kHostGap ? SpedUp(op, program_.value[op])
+                                    : costs_.host[static_cast<size_t>(kind)];
+  }
+
+  [[nodiscard]] DurationNs SpedUp(uint32_t op, DurationNs duration) const {
+    const bool changes = costs_.sped_up != nullptr && Speedup::Has(*costs_.sped_up, op);
+    return changes ? ScaledCompute(duration, costs_.factor) : duration;
   }
 
   [[nodiscard]] bool Fixed(uint32_t op) const {
@@ -206,6 +208,7 @@ class Builder {
     } else {
       duration = costs_.compute->Memset(program_.value[op]);
     }
+    duration = SpedUp(op, duration);
     step.duration = step.compute ? ScaledCompute(duration, compute_scale_) : duration;
     if (kind == OpKind::kKernel) {
       compute_before_[program_.stream[op]] += step.duration;
@@ -334,8 +337,7 @@ class Builder {
       }
       if (kernels > 0) {
         charge = charge == kNone ? plan_.charge_count++ : charge;
-        plan_.charge_sources.push_back(
-            {charge, collective.transfer, compute, collective.op, now_, stream, waiting});
+        plan_.charge_sources.push_back({charge, collective.transfer, compute});
       }
     }
     list.erase(list.begin(), list.begin() + static_cast<std::ptrdiff_t>(settled));
@@ -348,7 +350,6 @@ class Builder {
   const OpCosts& costs_;
   double compute_scale_;
   RolePlan plan_;
-  uint32_t now_ = 0;  // op
   DurationNs host_ns_ = 0;
   std::vector<uint32_t> event_of_;                     // by op: event, for records that are waited
                                                        // for

@@ -85,16 +85,6 @@ struct ChargeSource {
   uint32_t charge = 0;
   uint32_t transfer = 0;  // TransferKind
   DurationNs compute_ns = 0;
-  uint32_t begin = 0;  // kernels of ops [begin, end) count,
-  uint32_t end = 0;
-  uint16_t own_stream = 0;  // except those of the collective's stream,
-  uint32_t stream = kNone;  // on this stream; kNone: on all others
-
-  // Whether a kernel is part of compute_ns.
-  [[nodiscard]] bool Counts(uint32_t op, uint16_t on_stream) const {
-    return begin <= op && op < end && on_stream != own_stream &&
-           (stream == kNone || stream == on_stream);
-  }
 };
 
 // A compute duration multiplied by `scale`.
@@ -116,10 +106,8 @@ struct RolePlan {
   std::vector<PeerPost> posts;
   std::vector<ChargeSource> charge_sources;
   uint32_t charge_count = 0;
-  double compute_scale = 1;    // that its durations contain
-  uint16_t first_stream = 0;   // stream whose first op begins the iteration
-  uint32_t first_op = kNone;   // that op; kNone where no op has a stream
-  bool first_by_time = false;  // with other kernel durations it may be another stream
+  uint16_t first_stream = 0;  // stream whose first op begins the iteration
+  uint32_t first_op = kNone;  // that op; kNone where no op has a stream
   // How many ops of the iteration after the last are run, to know when first_op would begin there:
   // those up to the last host wait before it. They need no other rank.
   uint32_t ahead = 0;
@@ -146,6 +134,9 @@ struct OpCosts {
   std::vector<DurationNs> kernel;        // by signature
   std::vector<DurationNs> host;          // by OpKind
   const ComputeCost* compute = nullptr;  // copies and memsets
+  // Of the role in question: the ops whose durations are multiplied by `factor`; null: none.
+  const std::vector<bool>* sped_up = nullptr;
+  double factor = 1;
 };
 
 // The costs of the graph's ops on `cluster`. `compute` is the cluster's cost model; a reference to

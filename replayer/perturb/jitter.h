@@ -18,8 +18,6 @@ namespace prism::replayer {
 struct Jitter {
   std::array<double, kJitterShapes> spread = {};
 
-  bool operator==(const Jitter&) const = default;
-
   void Add(const Perturbation& perturbation) {
     if (perturbation.kind == PerturbationKind::kJitter) {
       spread[static_cast<size_t>(perturbation.shape)] += perturbation.factor;

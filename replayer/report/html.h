@@ -1,6 +1,7 @@
 // A replay as one self-contained HTML file, without network access or scripts: the summary, what a
 // rank of each pipeline stage does over the iteration, memory by role, how ranks differ, the
-// busiest communicators, every warning and assumption, and summary.json for other programs.
+// busiest communicators, on request what would shorten the iteration, every warning and assumption,
+// and summary.json for other programs.
 #pragma once
 
 #include <string>
@@ -8,6 +9,7 @@
 
 #include "graph/graph.h"
 #include "replayer/report/summary.h"
+#include "replayer/what_matters.h"
 
 namespace prism::replayer {
 
@@ -17,10 +19,11 @@ struct ReplayResult;
 // than 64 stages, of 64 evenly spread ones.
 std::vector<Rank> RanksInHtml(const graph::Graph& graph);
 
-// `result` belongs to `graph` and has the timelines of those ranks. The same input gives the same
-// bytes.
+// `result` belongs to `graph` and has the timelines of those ranks. `matters` may be null. The same
+// input gives the same bytes.
 std::string HtmlReport(const graph::Graph& graph,
                        const ReplayResult& result,
-                       const Summary& summary);
+                       const Summary& summary,
+                       const WhatMatters* matters);
 
 }  // namespace prism::replayer

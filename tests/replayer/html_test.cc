@@ -76,8 +76,8 @@ TEST(HtmlReport, page_stands_by_itself_and_escapes_texts) {
   input.result = &result;
   Summary summary = Summarise(input);
   summary.warnings = {{"some_code", 3, "</script> in an example"}};
-  const std::string page = HtmlReport(graph, result, summary);
-  EXPECT_EQ(page, HtmlReport(graph, result, summary));
+  const std::string page = HtmlReport(graph, result, summary, nullptr);
+  EXPECT_EQ(page, HtmlReport(graph, result, summary, nullptr));
   EXPECT_THAT(page, HasSubstr("a &lt;b&gt; &amp; &quot;c&quot;"));
   EXPECT_THAT(page, HasSubstr("stage 15, rank "));
   EXPECT_THAT(page, HasSubstr("<\\/script> in an example"));

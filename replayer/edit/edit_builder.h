@@ -14,8 +14,8 @@
 #include "graph/base/status.h"
 #include "graph/graph.h"
 #include "replayer/cost/compute_cost.h"
-#include "replayer/delta/edit.h"
-#include "replayer/replay.h"
+#include "replayer/edit/edit.h"
+#include "replayer/engine/replay_options.h"
 
 namespace prism::replayer {
 

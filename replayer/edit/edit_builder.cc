@@ -1,4 +1,4 @@
-#include "replayer/delta/edit_builder.h"
+#include "replayer/edit/edit_builder.h"
 
 #include <algorithm>
 #include <cmath>

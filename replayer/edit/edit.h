@@ -9,7 +9,7 @@
 #include "graph/base/status.h"
 #include "graph/base/time.h"
 #include "graph/graph.h"
-#include "replayer/replay.h"
+#include "replayer/engine/replay_options.h"
 
 namespace prism::replayer {
 
@@ -29,11 +29,6 @@ struct Edit {
   std::vector<ProgramEdit> programs;          // a later one overrules
   std::optional<graph::ClusterSpec> cluster;  // instead of the graph's: link speeds, host costs
   std::optional<ReplayOptions> options;       // instead: perturbations, placement, algorithms
-  std::optional<graph::Role> role_program;    // instead of the roles of the same name
-
-  [[nodiscard]] bool ReplacesProgram(const graph::Role& role) const {
-    return role_program && role_program->name == role.name;
-  }
 };
 
 struct EditedJob {
@@ -41,17 +36,11 @@ struct EditedJob {
   ReplayOptions options;
 };
 
-// The job as a full replay would receive it. Ranks that an edit makes differ from the rest of their
-// role get a separate role. kInvalidArgument for ops and ranks that the job does not have.
+// The job as a replay receives it. Ranks that an edit makes differ from the rest of their role get
+// a separate role. kInvalidArgument for ops and ranks that the job does not have.
 Result<EditedJob> ApplyEdit(const graph::Graph& graph,
                             const ReplayOptions& options,
                             const Edit& edit);
-
-// If `other` differs from `graph` only in the signatures of kernels: the durations, as `cluster`
-// costs them, that turn `graph` into `other`. Null where they differ in more.
-std::optional<std::vector<ProgramEdit>> AsDurations(const graph::Graph& graph,
-                                                    const graph::Graph& other,
-                                                    const graph::ClusterSpec& cluster);
 
 // Whether ApplyEdit takes the program edits.
 Status CheckProgramEdits(const graph::Graph& graph, const Edit& edit);

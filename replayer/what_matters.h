@@ -1,0 +1,48 @@
+// What would shorten the iteration: a causal profile. One part of the job after the other is made a
+// tenth faster, and the whole job replayed, so that the answer contains everything that follows:
+// who then waits for whom, where nothing comes of it, and where the iteration even gets longer.
+//
+// Every time is a maximum or a sum of earlier ones, so nothing ends later when something takes
+// less. The iteration can get longer all the same, because it is the distance between two
+// beginnings: the first may move further than the second, or other kernels may now decide on which
+// stream it is counted (RolePlan::first_stream).
+//
+// A replay by classes of ranks costs milliseconds, so that each part gets one; parts with the same
+// ops (the only role of a stage) share it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "graph/base/status.h"
+#include "graph/base/time.h"
+#include "graph/graph.h"
+#include "replayer/job_parts.h"
+#include "replayer/engine/replay_options.h"
+
+namespace prism::replayer {
+
+inline constexpr double kFasterFactor = 0.9;
+
+struct FasterPart {
+  JobPart part;
+  DurationNs iteration_ns = 0;  // a steady one, with the part that much faster
+  DurationNs saved_ns = 0;      // below 0: it harms
+  // Of what it would save if the busiest rank's time in it were on the critical path, once: more
+  // than 1 where the path goes through it on several ranks.
+  double share = 0;
+};
+
+struct WhatMatters {
+  DurationNs iteration_ns = 0;    // as it is
+  std::vector<FasterPart> parts;  // by saving, largest first, then by name
+  int64_t left_out = 0;           // parts that take less time than these
+};
+
+// The same for any number of options.threads. Of single communicators the 16 in which ranks spend
+// most time are tried, of all parts `most`.
+Result<WhatMatters> FindWhatMatters(const graph::Graph& graph,
+                                    const ReplayOptions& options,
+                                    size_t most = 200);
+
+}  // namespace prism::replayer
