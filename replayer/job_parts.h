@@ -13,8 +13,8 @@
 #include "graph/base/time.h"
 #include "graph/graph.h"
 #include "replayer/engine/partition.h"
-#include "replayer/engine/speedup.h"
 #include "replayer/engine/replay_options.h"
+#include "replayer/engine/speedup.h"
 
 namespace prism::replayer {
 

@@ -17,8 +17,8 @@
 #include "graph/base/status.h"
 #include "graph/base/time.h"
 #include "graph/graph.h"
-#include "replayer/job_parts.h"
 #include "replayer/engine/replay_options.h"
+#include "replayer/job_parts.h"
 
 namespace prism::replayer {
 

@@ -12,8 +12,8 @@
 #include "replayer/engine/network_model.h"
 #include "replayer/engine/placement.h"
 #include "replayer/engine/replay_options.h"
-#include "replayer/perturb/rank_effects.h"
 #include "replayer/engine/speedup.h"
+#include "replayer/perturb/rank_effects.h"
 
 namespace prism::replayer {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "graph/base/divide.h"
 #include "replayer/engine/replay_options.h"
-#include "replayer/perturb/rank_effects.h"
 #include "replayer/engine/speedup.h"
+#include "replayer/perturb/rank_effects.h"
 
 namespace prism::replayer {
 namespace {
