@@ -105,7 +105,7 @@ TEST(Synthesize, rounds_of_the_steady_part_call_the_same_blocks) {
     const auto program = Synthesize(job, {}, Markers::kNone);
     ASSERT_TRUE(program.ok()) << program.status().message();
     const graph::StageProgram& stage = program->stages.back();
-    ASSERT_EQ(stage.rounds.size(), vpp == 1 ? 16U : 7U);
+    ASSERT_EQ(stage.rounds.size(), vpp == 1 ? 16U : 8U);
     const auto at = [&](size_t round) { return stage.calls.begin() + stage.rounds[round]; };
     for (size_t round = 2; round + 2 < stage.rounds.size(); ++round) {
       EXPECT_TRUE(std::equal(at(round), at(round + 1), at(round - 1), at(round))) << round;
