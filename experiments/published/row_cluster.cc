@@ -27,12 +27,6 @@ std::string WithMemory(std::string profile, const PublishedRow& row) {
   return profile;
 }
 
-// Published runs of these frameworks are from 2020 to 2023, MegaScale's being the last.
-bool OfAmpereTimes(FrameworkFamily family) {
-  return family == FrameworkFamily::kMegatronLm || family == FrameworkFamily::kMegatronDeepSpeed ||
-         family == FrameworkFamily::kDeepSpeedZero || family == FrameworkFamily::kMegaScale;
-}
-
 // The GPU of the software's time if none is named, unless format or memory say otherwise.
 std::string UnnamedGpu(const PublishedRow& row) {
   constexpr double kSpread = 0.5;
@@ -42,7 +36,7 @@ std::string UnnamedGpu(const PublishedRow& row) {
     row.Assume("GPU: not named, taken for a B200", kInGeneration);
     return "gpus/b200";
   }
-  if (gigabytes == 40 || OfAmpereTimes(FamilyOfRow(row))) {
+  if (gigabytes == 40 || FrameworkOfRow(row).last_year <= 2023) {
     row.Assume("GPU: not named, taken for an A100", kSpread);
     return WithMemory("gpus/a100-80", row);
   }
@@ -130,12 +124,6 @@ void NoteUnfitted(const PublishedRow& row, const std::string& gpu) {
   }
 }
 
-// Published runs of these frameworks are from 2020 to 2022.
-bool BeforePxn(FrameworkFamily family) {
-  return family == FrameworkFamily::kMegatronLm || family == FrameworkFamily::kMegatronDeepSpeed ||
-         family == FrameworkFamily::kDeepSpeedZero;
-}
-
 }  // namespace
 
 RowCluster ClusterOfRow(const PublishedRow& row, int64_t gpus) {
@@ -145,9 +133,9 @@ RowCluster ClusterOfRow(const PublishedRow& row, int64_t gpus) {
   cluster.network = NetworkOfRow(row, cluster.gpu);
   cluster.gpus_per_node = DomainOfRow(row, cluster.gpu, gpus);
   cluster.profiles = {"nccl/2.30", "spread/published", cluster.gpu,
-                      "frameworks/" + std::string(FrameworkOf(FamilyOfRow(row)).name),
+                      "frameworks/" + std::string(FrameworkOfRow(row).profile_name),
                       cluster.network};
-  if (BeforePxn(FamilyOfRow(row))) {
+  if (FrameworkOfRow(row).last_year <= 2022) {  // before PXN
     cluster.profiles.insert(cluster.profiles.begin() + 1, "nccl/2.10");
   }
   return cluster;

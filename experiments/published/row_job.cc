@@ -25,7 +25,7 @@ int64_t UsualMicroBatch(const PublishedRow& row,
   if (steps.has_value()) {
     return std::max<int64_t>(1, per_replica / *steps);
   }
-  if (FamilyOfRow(row) == FrameworkFamily::kTorchtitan && sizes.pp > 1 && row.Is("of 2024") &&
+  if (FrameworkOfRow(row) == kTorchtitan && sizes.pp > 1 && row.Is("of 2024") &&
       per_replica % sizes.pp == 0) {
     return per_replica / sizes.pp;  // as many micro-batches as stages, its default until 2025
   }
@@ -84,7 +84,7 @@ Status ReadBatch(const PublishedRow& row, graph::JobSpec* job) {
 // stage.
 void AssumeInterleaving(const PublishedRow& row, graph::JobSpec* job) {
   graph::ParallelSizes& sizes = job->parallel;
-  if (FamilyOfRow(row) == FrameworkFamily::kTorchtitan && sizes.pp > 1 && row.Is("interleaved") &&
+  if (FrameworkOfRow(row) == kTorchtitan && sizes.pp > 1 && row.Is("interleaved") &&
       !row.Integer("vpp").has_value()) {
     sizes.vpp = 2;
     row.Assume("interleaving: two stages a rank, as torchtitan has it", 0.04);
@@ -96,13 +96,13 @@ void AssumeInterleaving(const PublishedRow& row, graph::JobSpec* job) {
     row.Assume("interleaving: chunks of one layer, as Llama 3 was trained", 0.1);
     return;
   }
-  if (FamilyOfRow(row) == FrameworkFamily::kNanotron && sizes.vpp > 1) {
+  if (FrameworkOfRow(row) == kNanotron && sizes.vpp > 1) {
     sizes.vpp = 1;
     row.Assume("interleaving: left out, nanotron has none");
     return;
   }
   // Megatron-Bridge's tables state it if there is any.
-  const bool recipe = FamilyOfRow(row) == FrameworkFamily::kMegatronCore && !row.Is("bridge");
+  const bool recipe = FrameworkOfRow(row) == kMegatronCore && !row.Is("bridge");
   if (!recipe || sizes.pp == 1 || row.Integer("vpp").has_value() || StatesArguments(row)) {
     return;
   }
@@ -164,7 +164,7 @@ bool SequenceParallelOfRow(const PublishedRow& row, const graph::JobSpec& job) {
   if (job.parallel.tp == 1) {
     return false;
   }
-  const bool early = row.Is("before 2022") || (FamilyOfRow(row) == FrameworkFamily::kMegatronLm &&
+  const bool early = row.Is("before 2022") || (FrameworkOfRow(row) == kMegatronLm &&
                                                job.recompute == graph::Recompute::kFull);
   return row.Flag("sp").value_or(FlagFor(row, "sp").value_or(!early));
 }
@@ -173,16 +173,7 @@ bool SequenceParallelOfRow(const PublishedRow& row, const graph::JobSpec& job) {
 int64_t UsualLength(const PublishedRow& row) {
   constexpr int64_t kOfGpt3 = 2048;
   constexpr int64_t kOfLlama3 = 8192;
-  switch (FamilyOfRow(row)) {
-    case FrameworkFamily::kMegatronLm:
-    case FrameworkFamily::kMegatronDeepSpeed:
-    case FrameworkFamily::kDeepSpeedZero:
-    case FrameworkFamily::kMegaScale:
-    case FrameworkFamily::kFsdp:
-      return kOfGpt3;
-    default:
-      return kOfLlama3;
-  }
+  return FrameworkOfRow(row).last_year < 2025 ? kOfGpt3 : kOfLlama3;
 }
 
 }  // namespace

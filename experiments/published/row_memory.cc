@@ -46,9 +46,8 @@ int64_t DeferredHeads(const PublishedRow& row) {
 constexpr int64_t kEagerModules = 666'632'192 - 287'047'680;
 
 int64_t EagerModules(const PublishedRow& row) {
-  const FrameworkFamily family = FamilyOfRow(row);
-  const bool early =
-      family == FrameworkFamily::kMegatronLm || family == FrameworkFamily::kMegatronDeepSpeed;
+  const Framework& framework = FrameworkOfRow(row);
+  const bool early = framework == kMegatronLm || framework == kMegatronDeepSpeed;
   return early ? kEagerModules : 0;
 }
 
@@ -63,7 +62,7 @@ std::vector<int64_t> EngineWorkspaces(const PublishedRow& row,
   constexpr size_t kStreams = 4;
   const bool has_experts = job.model.moe.experts > 0;
   const bool own_layers = StatesArguments(row) && row.Extra("transformer_impl") == "local";
-  if (FamilyOfRow(row) != FrameworkFamily::kMegatronCore || (own_layers && !has_experts)) {
+  if (FrameworkOfRow(row) != kMegatronCore || (own_layers && !has_experts)) {
     return {};
   }
   const bool grouped =
@@ -81,7 +80,7 @@ constexpr EnumNames<Counter, 3> kCounterNames = {{{Counter::kAllocated, "allocat
 // nanotron's benchmark resets the peaks after the passes and reads them after the optimizer's step,
 // so what it prints, which grows with the activations, is reserved memory.
 Counter CounterOf(const PublishedRow& row) {
-  return FamilyOfRow(row) == FrameworkFamily::kNanotron
+  return FrameworkOfRow(row) == kNanotron
              ? Counter::kReserved
              : row.Meant("counter", kCounterNames).value_or(Counter::kAllocated);
 }

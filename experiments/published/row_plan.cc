@@ -47,7 +47,7 @@ int32_t NodeRanksOfExperts(const graph::ParallelSizes& sizes, int32_t gpus_per_n
 // times as much as in 16 bits (its issues 445 and 761): as long as the device takes for layers of
 // which only adapters are trained.
 bool IssuesSlowly(const PublishedRow& row, const RowPlan& plan) {
-  return FamilyOfRow(row) == FrameworkFamily::kMegatronCore &&
+  return FrameworkOfRow(row) == kMegatronCore &&
          plan.style.precision == graph::Precision::kFloat8 &&
          plan.style.host_cost == graph::HostCost::kEager && BuiltBefore(row, 24, 6);
 }
@@ -63,7 +63,7 @@ void NoteUncertain(const PublishedRow& row, const RowPlan& plan) {
   constexpr double kAdapters = 0.04;
   constexpr double kEager = 0.15;
   constexpr double kPlainProducts = 0.06;
-  if (!KnownFamily(row).has_value()) {
+  if (KnownFramework(row) == nullptr) {
     const bool container = row.Is("mlperf");
     row.Assume(container ? "framework: a container is named, taken for Megatron-Core"
                          : "framework: not known, taken for Megatron-Core",

@@ -48,7 +48,7 @@ graph::Recompute Usual(const PublishedRow& row, const graph::ModelSpec& model) {
     return graph::Recompute::kFull;
   }
   constexpr double kSpread = 0.08;
-  if (FamilyOfRow(row) == FrameworkFamily::kJax) {
+  if (FrameworkOfRow(row) == kJax) {
     row.Assume("recompute: feed-forwards and norms, else JAX's runs would not fit", kSpread);
     return graph::Recompute::kSelective;
   }
@@ -79,7 +79,7 @@ graph::Recompute RecomputeOfRow(const PublishedRow& row, const graph::ModelSpec&
 }
 
 uint32_t RecomputePartsOfRow(const PublishedRow& row) {
-  if (FamilyOfRow(row) == FrameworkFamily::kTorchtitan) {
+  if (FrameworkOfRow(row) == kTorchtitan) {
     return row.Is("every layer") ? graph::kRecomputeEverySecondLayer
                                  : graph::kRecomputeEverySecondMatmul;
   }

@@ -61,7 +61,7 @@ void AssumeBesideContext(const PublishedRow& row,
 // its plan, with the rest after tp and pp being context parallel; if there is none, they are tensor
 // parallel inside a node and pipeline parallel beyond.
 void AssumePlan(const PublishedRow& row, int64_t gpus, graph::ParallelSizes* sizes) {
-  if (FamilyOfRow(row) == FrameworkFamily::kJax) {
+  if (FrameworkOfRow(row) == kJax) {
     row.Assume("parallel plan: not printed, fully sharded", 0.03);
     return;
   }
@@ -108,7 +108,7 @@ bool HasExperts(const PublishedRow& row) {
 int32_t ExpertTensorDegree(const PublishedRow& row, int32_t tp, int64_t gpus) {
   const std::optional<int64_t> stated = row.Integer("etp");
   const bool open = !stated.has_value() && tp > 1 && HasExperts(row) &&
-                    FamilyOfRow(row) == FrameworkFamily::kMegatronCore && !row.Is("whole experts");
+                    FrameworkOfRow(row) == kMegatronCore && !row.Is("whole experts");
   if (!open) {
     return Degree(stated);
   }
@@ -215,7 +215,7 @@ std::optional<PublishedRow> NearestPlan(const PublishedRow& row,
     const std::optional<int64_t> its_gpus = other.Integer("num_gpus");
     if (!other.Integer(degree).has_value() || !its_gpus.has_value() ||
         other.Text("model") != row.Text("model") || other.Text("gpu") != row.Text("gpu") ||
-        FamilyOfRow(other) != FamilyOfRow(row)) {
+        FrameworkOfRow(other) != FrameworkOfRow(row)) {
       continue;
     }
     const double ratio = static_cast<double>(*its_gpus) / static_cast<double>(gpus);

@@ -15,18 +15,6 @@ namespace {
 
 using graph::TrainingStyle;
 
-constexpr EnumNames<FrameworkFamily, 10> kFamilyNames = {
-    {{FrameworkFamily::kMegatronLm, "megatron-lm"},
-     {FrameworkFamily::kMegatronDeepSpeed, "megatron-deepspeed"},
-     {FrameworkFamily::kDeepSpeedZero, "deepspeed-zero"},
-     {FrameworkFamily::kMegaScale, "megascale"},
-     {FrameworkFamily::kMegatronCore, "megatron-core"},
-     {FrameworkFamily::kFsdp, "fsdp"},
-     {FrameworkFamily::kTorchtitan, "torchtitan"},
-     {FrameworkFamily::kNanotron, "nanotron"},
-     {FrameworkFamily::kJax, "jax"},
-     {FrameworkFamily::kHuggingFace, "hugging-face"}}};
-
 constexpr EnumNames<graph::Schedule, 3> kScheduleNames = {
     {{graph::Schedule::kZeroBubble, "zero-bubble"},
      {graph::Schedule::kLoopedBreadthFirst, "breadth-first"},
@@ -60,44 +48,35 @@ bool IsOlderThan(const PublishedRow& row, std::string_view date) {
 
 // Defaults of the framework that depend on its release, or on a column of their own.
 void ReadRelease(const PublishedRow& row, const graph::JobSpec& job, TrainingStyle* style) {
-  switch (FamilyOfRow(row)) {
-    case FrameworkFamily::kMegatronLm:
-      // By the paper that a row is from.
-      style->gradient_accumulation_fusion = row.Is("of 2022");
-      style->async_tp_all_reduce = row.Is("of 2022") && !job.sequence_parallel;
-      style->scatter_gather_p2p = !row.Is("of 2020");
-      break;
-    case FrameworkFamily::kMegatronCore:
-      // Rows of releases up to 24.07 are slower by as much as flash v2 is, increasingly so with
-      // longer sequences.
-      if (OfReleaseBefore(row, 24, 9)) {
-        style->attention = graph::AttentionKind::kFlash;
-      }
-      if (LacksFusedAttention(row, job.model)) {
-        style->attention = graph::AttentionKind::kUnfused;
-      }
-      if (row.Text("framework_version").empty() && job.model.moe.experts == 0) {
-        constexpr double kSpread = 0.05;
-        row.Assume("release: not stated, as of 2025", kSpread);
-      }
-      break;
-    case FrameworkFamily::kFsdp:
-    case FrameworkFamily::kJax:
-      if (row.Is("fp32 sums")) {
-        style->gradient_type = DataType::kFloat32;
-      }
-      break;
-    case FrameworkFamily::kTorchtitan:
-      style->compiled = row.Flag("compile").value_or(false);
-      style->host_cost = style->compiled ? graph::HostCost::kCompiled : graph::HostCost::kEager;
-      // The loss was not compiled until 2025.
-      style->fused_cross_entropy = style->compiled && !row.Is("of 2024");
-      style->cp_all_gather = row.Is("llama 3 code");
-      style->fsdp_root_has_ends = IsOlderThan(row, "2025-08");
-      style->keeps_pipeline_outputs = IsOlderThan(row, "2025-11");
-      break;
-    default:
-      break;
+  const Framework& framework = FrameworkOfRow(row);
+  if (framework == kMegatronLm) {
+    // By the paper that a row is from.
+    style->gradient_accumulation_fusion = row.Is("of 2022");
+    style->async_tp_all_reduce = row.Is("of 2022") && !job.sequence_parallel;
+    style->scatter_gather_p2p = !row.Is("of 2020");
+  } else if (framework == kMegatronCore) {
+    // Rows of releases up to 24.07 are slower by as much as flash v2 is, increasingly so with
+    // longer sequences.
+    if (OfReleaseBefore(row, 24, 9)) {
+      style->attention = graph::AttentionKind::kFlash;
+    }
+    if (LacksFusedAttention(row, job.model)) {
+      style->attention = graph::AttentionKind::kUnfused;
+    }
+    if (row.Text("framework_version").empty() && job.model.moe.experts == 0) {
+      constexpr double kSpread = 0.05;
+      row.Assume("release: not stated, as of 2025", kSpread);
+    }
+  } else if ((framework == kFsdp || framework == kJax) && row.Is("fp32 sums")) {
+    style->gradient_type = DataType::kFloat32;
+  } else if (framework == kTorchtitan) {
+    style->compiled = row.Flag("compile").value_or(false);
+    style->host_cost = style->compiled ? graph::HostCost::kCompiled : graph::HostCost::kEager;
+    // The loss was not compiled until 2025.
+    style->fused_cross_entropy = style->compiled && !row.Is("of 2024");
+    style->cp_all_gather = row.Is("llama 3 code");
+    style->fsdp_root_has_ends = IsOlderThan(row, "2025-08");
+    style->keeps_pipeline_outputs = IsOlderThan(row, "2025-11");
   }
 }
 
@@ -141,7 +120,7 @@ void ReadFlags(const PublishedRow& row, const graph::JobSpec& job, TrainingStyle
     style->overlap_grad_reduce = true;
     style->overlap_param_gather = row.Is("parameters overlap");
   }
-  if (FamilyOfRow(row) != FrameworkFamily::kJax) {
+  if (FrameworkOfRow(row) != kJax) {
     style->recompute_parts = RecomputePartsOfRow(row);
   }
   style->frozen_weights = row.Is("adapters");
@@ -202,12 +181,13 @@ bool LacksFusedAttention(const PublishedRow& row, const graph::ModelSpec& model)
   return model.latent.kv_rank > 0 && row.Is("blackwell") && OfReleaseBefore(row, 25, 7);
 }
 
-std::optional<FrameworkFamily> KnownFamily(const PublishedRow& row) {
-  return row.Meant("framework", kFamilyNames);
+const Framework* KnownFramework(const PublishedRow& row) {
+  return FrameworkNamed(row.Meaning("framework"));
 }
 
-FrameworkFamily FamilyOfRow(const PublishedRow& row) {
-  return KnownFamily(row).value_or(FrameworkFamily::kMegatronCore);
+const Framework& FrameworkOfRow(const PublishedRow& row) {
+  const Framework* const known = KnownFramework(row);
+  return known == nullptr ? kMegatronCore : *known;
 }
 
 graph::Precision PrecisionOfRow(const PublishedRow& row) {
@@ -229,7 +209,7 @@ graph::Precision PrecisionOfRow(const PublishedRow& row) {
     row.Assume("precision: bf16, as noted");
     return graph::Precision::kBfloat16;
   }
-  const graph::Precision usual = FrameworkOf(FamilyOfRow(row)).precision;
+  const graph::Precision usual = FrameworkOfRow(row).precision;
   if (!row.Text("precision").empty()) {
     constexpr double kSpread = 0.3;
     row.Assume("precision: what is printed is not known", kSpread);
@@ -241,16 +221,15 @@ graph::Precision PrecisionOfRow(const PublishedRow& row) {
 }
 
 TrainingStyle StyleOfRow(const PublishedRow& row, const graph::JobSpec& job) {
-  const FrameworkFamily family = FamilyOfRow(row);
-  TrainingStyle style = StyleOfFramework(FrameworkOf(family), PrecisionOfRow(row), job);
+  const Framework& framework = FrameworkOfRow(row);
+  TrainingStyle style = StyleOfFramework(framework, PrecisionOfRow(row), job);
   ReadRelease(row, job, &style);
-  const bool early =
-      family == FrameworkFamily::kMegatronLm || family == FrameworkFamily::kMegatronDeepSpeed;
+  const bool early = framework == kMegatronLm || framework == kMegatronDeepSpeed;
   if (early && row.Text("precision").empty() && style.precision == graph::Precision::kBfloat16) {
     style.gradient_type = DataType::kFloat32;  // implied by Megatron-LM's --bf16
-    style.separate_fp32_gradients = family == FrameworkFamily::kMegatronDeepSpeed;
+    style.separate_fp32_gradients = framework == kMegatronDeepSpeed;
   }
-  if (family == FrameworkFamily::kMegatronDeepSpeed && row.Is("bf16 optimizer")) {
+  if (framework == kMegatronDeepSpeed && row.Is("bf16 optimizer")) {
     style.gradient_type = DataType::kFloat32;
     style.separate_fp32_gradients = true;
   }
@@ -264,13 +243,13 @@ TrainingStyle StyleOfRow(const PublishedRow& row, const graph::JobSpec& job) {
   ReadFlags(row, job, &style);
   ReadSharding(row, job.parallel.dp, &style);
   NoteUnreadFlags(row);
-  if (family == FrameworkFamily::kMegatronCore) {
+  if (framework == kMegatronCore) {
     ReadRecipe(row, job, &style);
     if (LacksFusedAttention(row, job.model)) {
       row.Assume("attention: unfused, as no library had kernels for these heads", 0.3);
     }
   }
-  GatherNarrowly(FrameworkOf(family), row.notes(), &style);
+  GatherNarrowly(framework, row.notes(), &style);
   if (row.Is("packed")) {
     style.packed_length = 256;  // of pairs of a question and an answer
     row.Assume("fine-tuning: packed sequences of about 256 tokens, which attend by themselves");

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 
 #include "graph/job/job.h"
@@ -15,10 +14,10 @@
 namespace prism::launch {
 
 // By the words with which the row names its framework; null if none is known.
-std::optional<FrameworkFamily> KnownFamily(const PublishedRow& row);
+const Framework* KnownFramework(const PublishedRow& row);
 
 // Megatron-Core if none is known.
-FrameworkFamily FamilyOfRow(const PublishedRow& row);
+const Framework& FrameworkOfRow(const PublishedRow& row);
 
 // Whether the release has no fused attention for the model's heads: cuDNN supports training with
 // those of 192 and 128 elements (latent attention) on Blackwell from 9.11 (mid 2025) on.

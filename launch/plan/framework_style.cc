@@ -16,7 +16,7 @@ const std::vector<std::string>& PrecisionNames() {
 Result<FrameworkStyle> FrameworkStyle::Create(const std::string& framework,
                                               const std::string& precision) {
   const Framework* const named = FrameworkNamed(framework);
-  if (named == nullptr) {
+  if (named == nullptr || !named->runs_plans) {
     return InvalidArgument(fmt::format("--framework: '{}' is unknown; choose one of {}", framework,
                                        fmt::join(FrameworkNames(), ", ")));
   }

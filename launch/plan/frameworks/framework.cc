@@ -3,7 +3,6 @@
 #include <array>
 #include <utility>
 
-#include "graph/base/check.h"
 #include "graph/base/lower_case.h"
 
 namespace prism::launch {
@@ -42,13 +41,8 @@ constexpr auto kPrecisionWords = std::to_array<std::pair<std::string_view, graph
 
 }  // namespace
 
-const Framework& FrameworkOf(FrameworkFamily family) {
-  for (const Framework* framework : kFrameworks) {
-    if (framework->family == family) {
-      return *framework;
-    }
-  }
-  PRISM_CHECK(false);
+std::span<const Framework* const> Frameworks() {
+  return kFrameworks;
 }
 
 std::vector<std::string> FrameworkNames() {
@@ -63,7 +57,7 @@ std::vector<std::string> FrameworkNames() {
 
 const Framework* FrameworkNamed(std::string_view name) {
   for (const Framework* framework : kFrameworks) {
-    if (framework->runs_plans && framework->name == name) {
+    if (framework->name == name) {
       return framework;
     }
   }
@@ -78,7 +72,7 @@ TrainingStyle StyleOfFramework(const Framework& framework,
                                graph::Precision precision,
                                const graph::JobSpec& job) {
   TrainingStyle style = framework.style(job);
-  style.framework = framework.name;
+  style.framework = framework.profile_name;
   style.built_in = false;
   style.precision = precision;
   style.loss_scaling = precision == graph::Precision::kFloat16;

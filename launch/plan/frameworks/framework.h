@@ -3,11 +3,12 @@
 // built-in trainer (TrainingStyle{}), and what it cannot do. Other code reads the description; only
 // published rows, whose columns mean different things under different frameworks, tell one from
 // another. To add one: its source, its profile of host costs in launch/presets/frameworks/, its
-// enumerator and declaration below, its line in framework.cc.
+// declaration below, and its line in framework.cc.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,31 +23,17 @@ namespace prism::launch {
 // by one kernel, as most recipes of Megatron-Core do.
 inline constexpr double kDispatchSpread = 0.1;
 
-enum class FrameworkFamily : uint8_t {
-  kMegatronLm,
-  kMegatronDeepSpeed,
-  kDeepSpeedZero,
-  kMegaScale,
-  kMegatronCore,
-  kFsdp,
-  kTorchtitan,
-  kNanotron,
-  kJax,
-  kHuggingFace,
-};
-
 struct Framework {
-  FrameworkFamily family;
-
-  // TrainingStyle::framework, and the name of its profile of parameters: "megatron-lm".
   std::string_view name;
+  std::string_view profile_name = name;  // where it has none of its own
 
   // Its defaults for a job of that layout, apart from what ZeRO and the format of matrix products
   // change in all frameworks (StyleOfFramework).
   graph::TrainingStyle (*style)(const graph::JobSpec& job);
 
   graph::Precision precision = graph::Precision::kBfloat16;  // its usual one
-  bool runs_plans = true;  // `prism search --framework` takes it; else for published rows alone
+  bool runs_plans = true;    // `prism search --framework` takes it; else for published rows alone
+  int32_t last_year = 2025;  // of its published runs, as far as known: what was usual then
 
   // What it supports.
   bool context_parallelism = true;
@@ -58,6 +45,8 @@ struct Framework {
   // ZeRO 2 there; weights of 8-bit layers are kept and gathered in 8 bit.
   bool keeps_gathered_in_pipeline = false;
   bool gathers_8_bit = false;
+
+  bool operator==(const Framework& other) const { return name == other.name; }
 };
 
 extern const Framework kMegatronLm;
@@ -71,11 +60,14 @@ extern const Framework kNanotron;
 extern const Framework kJax;
 extern const Framework kHuggingFace;
 
-const Framework& FrameworkOf(FrameworkFamily family);
+// All of them; those that run plans in the order in which help texts list them.
+std::span<const Framework* const> Frameworks();
 
-// Names that --framework takes, and the framework of that name; null for any other name.
-std::vector<std::string> FrameworkNames();
+// Null for an unknown name.
 const Framework* FrameworkNamed(std::string_view name);
+
+// Names that --framework takes.
+std::vector<std::string> FrameworkNames();
 
 // Whether it shards parameters under every stage of ZeRO: only plans with ZeRO 2 and 3 exist,
 // meaning parameters resharded between the passes or not.

@@ -5,7 +5,6 @@
 namespace prism::launch {
 
 constexpr Framework kFsdp = {
-    .family = FrameworkFamily::kFsdp,
     .name = "fsdp",
     .style = [](const graph::JobSpec&) -> graph::TrainingStyle {
       return {.attention = graph::AttentionKind::kFlash1,  // Triton's
@@ -15,6 +14,7 @@ constexpr Framework kFsdp = {
               .overlap_param_gather = true,
               .fsdp_root_has_ends = true};
     },
+    .last_year = 2024,
 };
 
 }  // namespace prism::launch

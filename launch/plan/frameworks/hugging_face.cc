@@ -4,8 +4,8 @@
 namespace prism::launch {
 
 constexpr Framework kHuggingFace = {
-    .family = FrameworkFamily::kHuggingFace,
-    .name = "eager",
+    .name = "hugging-face",
+    .profile_name = "eager",
     .style = [](const graph::JobSpec&) -> graph::TrainingStyle {
       return {.attention = graph::AttentionKind::kUnfused,
               .dropout = true,

@@ -4,7 +4,6 @@
 namespace prism::launch {
 
 constexpr Framework kJax = {
-    .family = FrameworkFamily::kJax,
     .name = "jax",
     .style =
         [](const graph::JobSpec& job) {

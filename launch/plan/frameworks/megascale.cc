@@ -5,7 +5,6 @@
 namespace prism::launch {
 
 constexpr Framework kMegaScale = {
-    .family = FrameworkFamily::kMegaScale,
     .name = "megascale",
     .style = [](const graph::JobSpec&) -> graph::TrainingStyle {
       return {.fused_bias_activation = true,
@@ -17,6 +16,7 @@ constexpr Framework kMegaScale = {
               .gradient_type = DataType::kBfloat16,
               .overlap_param_gather = true};
     },
+    .last_year = 2023,
 };
 
 }  // namespace prism::launch

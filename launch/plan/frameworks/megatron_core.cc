@@ -5,7 +5,6 @@
 namespace prism::launch {
 
 constexpr Framework kMegatronCore = {
-    .family = FrameworkFamily::kMegatronCore,
     .name = "megatron-core",
     .style = [](const graph::JobSpec& job) -> graph::TrainingStyle {
       const bool has_experts = job.model.moe.experts > 0;

@@ -6,7 +6,6 @@
 namespace prism::launch {
 
 constexpr Framework kMegatronDeepSpeed = {
-    .family = FrameworkFamily::kMegatronDeepSpeed,
     .name = "megatron-deepspeed",
     .style =
         [](const graph::JobSpec& job) {
@@ -16,14 +15,15 @@ constexpr Framework kMegatronDeepSpeed = {
           return style;
         },
     .precision = graph::Precision::kFloat16,
+    .last_year = 2022,
     .context_parallelism = false,
     .interleaving = false,
     .zero_in_pipeline = 1,
 };
 
 constexpr Framework kDeepSpeedZero = {
-    .family = FrameworkFamily::kDeepSpeedZero,
-    .name = "megatron-deepspeed",
+    .name = "deepspeed-zero",
+    .profile_name = "megatron-deepspeed",
     .style =
         [](const graph::JobSpec& job) {
           graph::TrainingStyle style = kMegatronDeepSpeed.style(job);
@@ -34,6 +34,7 @@ constexpr Framework kDeepSpeedZero = {
         },
     .precision = graph::Precision::kFloat16,
     .runs_plans = false,
+    .last_year = 2022,
 };
 
 }  // namespace prism::launch

@@ -6,7 +6,6 @@
 namespace prism::launch {
 
 constexpr Framework kMegatronLm = {
-    .family = FrameworkFamily::kMegatronLm,
     .name = "megatron-lm",
     .style = [](const graph::JobSpec&) -> graph::TrainingStyle {
       return {.attention = graph::AttentionKind::kUnfused,
@@ -21,6 +20,7 @@ constexpr Framework kMegatronLm = {
               .overlap_grad_reduce = false};
     },
     .precision = graph::Precision::kFloat16,
+    .last_year = 2022,
     .context_parallelism = false,
     .zero = 1,
     .zero_in_pipeline = 1,

@@ -5,7 +5,6 @@
 namespace prism::launch {
 
 constexpr Framework kNanotron = {
-    .family = FrameworkFamily::kNanotron,
     .name = "nanotron",
     .style = [](const graph::JobSpec& job) -> graph::TrainingStyle {
       return {.fused_norm = true,

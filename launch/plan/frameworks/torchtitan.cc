@@ -5,7 +5,6 @@
 namespace prism::launch {
 
 constexpr Framework kTorchtitan = {
-    .family = FrameworkFamily::kTorchtitan,
     .name = "torchtitan",
     .style =
         [](const graph::JobSpec& job) {
