@@ -214,7 +214,7 @@ class LayerTasks {
     graph::CollectiveShape shape;
     shape.kind = pass.kind;
     shape.bytes = is_part ? pass.bytes * size : pass.bytes;
-    shape.reduce = graph::Reduces(pass.kind) ? graph::ReduceOp::kSum : graph::ReduceOp::kNoLayer;
+    shape.reduce = graph::Reduces(pass.kind) ? graph::ReduceOp::kSum : graph::ReduceOp::kNone;
     Task task;
     task.kind = TaskKind::kCollective;
     task.resource = network;
