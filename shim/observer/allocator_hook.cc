@@ -6,14 +6,13 @@
 // allocator would be the official way, but it reports the requested bytes; only this call has the
 // rounded size of the block that the statistics (and so peak_allocated) count. The argument types
 // are written out here, since the shim includes nothing of libtorch; the symbol encodes them.
-#include <dlfcn.h>
-
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 
 #include "shim/observer/observer_calls.h"
+#include "shim/observer/torch_symbol.h"
 #include "shim/session.h"
 #include "shim/virtual_device/memory.h"
 
@@ -29,7 +28,7 @@ constexpr int8_t kTorchCuda = 1;  // c10::DeviceType::CUDA
 
 using ReportFunction = void(void*, int64_t, size_t, size_t, TorchDevice);
 
-constexpr const char* kReportName = "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE";
+#define PRISM_REPORT_NAME "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE"
 
 // Reserved bytes are only visible at block events; a new peak is passed on when it appears. Events
 // of one device arrive in order, under its allocator's lock.
@@ -58,19 +57,6 @@ bool TellsOfBlocks() {
   return tells;
 }
 
-// libtorch's own, which feeds its profiler; it may not be in the global scope, so RTLD_NEXT need
-// not find it.
-ReportFunction* RealReport() {
-  static std::atomic<void*> found{nullptr};
-  void* address = found.load(std::memory_order_relaxed);
-  if (address == nullptr) {
-    void* const library = dlopen("libc10.so", RTLD_LAZY | RTLD_NOLOAD);
-    address = library == nullptr ? nullptr : dlsym(library, kReportName);
-    found.store(address, std::memory_order_relaxed);
-  }
-  return reinterpret_cast<ReportFunction*>(address);
-}
-
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) void PrismReportMemoryUsage(
@@ -78,7 +64,7 @@ extern "C" __attribute__((visibility("default"))) void PrismReportMemoryUsage(
     int64_t bytes,
     size_t allocated,
     size_t reserved,
-    TorchDevice device) __asm__("_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE");
+    TorchDevice device) __asm__(PRISM_REPORT_NAME);
 
 void PrismReportMemoryUsage(
     void* pointer, int64_t bytes, size_t allocated, size_t reserved, TorchDevice device) {
@@ -92,7 +78,9 @@ void PrismReportMemoryUsage(
                            bytes > 0 ? bytes : -bytes);
     ReportReserved(allocated, reserved);
   }
-  if (ReportFunction* const real = RealReport()) {
-    real(pointer, bytes, allocated, reserved, device);
+  // libtorch's own feeds its profiler.
+  static std::atomic<void*> found{nullptr};
+  if (void* const real = prism::shim::TorchSymbol("libc10.so", PRISM_REPORT_NAME, &found)) {
+    reinterpret_cast<ReportFunction*>(real)(pointer, bytes, allocated, reserved, device);
   }
 }

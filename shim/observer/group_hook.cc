@@ -9,8 +9,6 @@
 // Communicators are created when they are first used. So groups with the same members are
 // distinguished by the order in which the groups were created, which is the same on all members: by
 // the constructor of c10d::ProcessGroupNCCL, whose arguments of class type are passed by address.
-#include <dlfcn.h>
-
 #include <atomic>
 #include <cstdint>
 #include <mutex>
@@ -19,6 +17,7 @@
 
 #include "shim/clock/watchdogs.h"
 #include "shim/observer/observer_calls.h"
+#include "shim/observer/torch_symbol.h"
 
 namespace {
 
@@ -30,28 +29,19 @@ using InitFunction = void*(void* result,
                            int pair_rank,
                            bool with_itself);
 
-constexpr const char* kInitName =
-    "_ZN4c10d16ProcessGroupNCCL12initNCCLCommERKNSt7__cxx1112basic_stringIcSt11char_"
-    "traitsIcESaIcEEERN3c106DeviceENS_6OpTypeEib";
+#define PRISM_INIT_NAME                                                             \
+  "_ZN4c10d16ProcessGroupNCCL12initNCCLCommERKNSt7__cxx1112basic_stringIcSt11char_" \
+  "traitsIcESaIcEEERN3c106DeviceENS_6OpTypeEib"
 
 using GroupConstructor = void(void* self, void* store, int rank, int size, void* options);
 
-constexpr const char* kGroupName =
-    "_ZN4c10d16ProcessGroupNCCLC1EN3c1013intrusive_ptrINS_5StoreENS1_6detail34intrusive_target_"
-    "default_null_typeIS3_EEEEiiNS2_INS0_7OptionsENS5_IS8_EEEE";
+#define PRISM_GROUP_NAME                                                                       \
+  "_ZN4c10d16ProcessGroupNCCLC1EN3c1013intrusive_ptrINS_5StoreENS1_6detail34intrusive_target_" \
+  "default_null_typeIS3_EEEEiiNS2_INS0_7OptionsENS5_IS8_EEEE"
+
+constexpr const char* kLibrary = "libtorch_cuda.so";
 
 thread_local prism::shim::GroupAtWork at_work = {};
-
-// libtorch_cuda's own definition; `found` keeps it.
-void* RealSymbol(const char* name, std::atomic<void*>* found) {
-  void* address = found->load(std::memory_order_relaxed);
-  if (address == nullptr) {
-    void* const library = dlopen("libtorch_cuda.so", RTLD_LAZY | RTLD_NOLOAD);
-    address = library == nullptr ? nullptr : dlsym(library, name);
-    found->store(address, std::memory_order_relaxed);
-  }
-  return address;
-}
 
 // A group created at the address of an earlier one replaces it.
 struct GroupNumbers {
@@ -76,9 +66,8 @@ uint32_t NumberOf(const void* group) {
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) GroupConstructor PrismMakeNcclGroup __asm__(
-    "_ZN4c10d16ProcessGroupNCCLC1EN3c1013intrusive_ptrINS_5StoreENS1_6detail34intrusive_target_"
-    "default_null_typeIS3_EEEEiiNS2_INS0_7OptionsENS5_IS8_EEEE");
+extern "C" __attribute__((visibility("default"))) GroupConstructor
+    PrismMakeNcclGroup __asm__(PRISM_GROUP_NAME);
 
 void PrismMakeNcclGroup(void* self, void* store, int rank, int size, void* options) {
   static std::atomic<void*> found{nullptr};
@@ -88,13 +77,12 @@ void PrismMakeNcclGroup(void* self, void* store, int rank, int size, void* optio
     const std::lock_guard<std::mutex> lock(numbers.mutex);
     numbers.by_group[self] = ++numbers.last;
   }
-  reinterpret_cast<GroupConstructor*>(RealSymbol(kGroupName, &found))(self, store, rank, size,
-                                                                      options);
+  reinterpret_cast<GroupConstructor*>(prism::shim::TorchSymbol(kLibrary, PRISM_GROUP_NAME, &found))(
+      self, store, rank, size, options);
 }
 
-extern "C" __attribute__((visibility("default"))) InitFunction PrismInitNcclComm __asm__(
-    "_ZN4c10d16ProcessGroupNCCL12initNCCLCommERKNSt7__cxx1112basic_stringIcSt11char_"
-    "traitsIcESaIcEEERN3c106DeviceENS_6OpTypeEib");
+extern "C"
+    __attribute__((visibility("default"))) InitFunction PrismInitNcclComm __asm__(PRISM_INIT_NAME);
 
 // Foreign exceptions pass through: the frame below holds nothing that has to be undone except
 // at_work, which the next call sets again and which is not read in between.
@@ -108,8 +96,9 @@ void* PrismInitNcclComm(void* result,
   static std::atomic<void*> found{nullptr};
   prism::shim::ExpectWatchdogOf(group);
   at_work = {group, NumberOf(group), key, pair_rank, with_itself};
-  void* const made = reinterpret_cast<InitFunction*>(RealSymbol(kInitName, &found))(
-      result, group, key, device, op_type, pair_rank, with_itself);
+  void* const made =
+      reinterpret_cast<InitFunction*>(prism::shim::TorchSymbol(kLibrary, PRISM_INIT_NAME, &found))(
+          result, group, key, device, op_type, pair_rank, with_itself);
   at_work = {};
   return made;
 }

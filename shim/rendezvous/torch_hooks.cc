@@ -17,15 +17,15 @@
 namespace prism::shim {
 namespace {
 
-constexpr const char* kTcpStoreName =
-    "_ZN4c10d8TCPStoreC1ENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
-    "RKNS_15TCPStoreOptionsE";
-constexpr const char* kFileStoreName =
-    "_ZN4c10d9FileStoreC1ENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEi";
-constexpr const char* kGlooName =
-    "_ZN4c10d16ProcessGroupGlooC1ERKN3c1013intrusive_ptrINS_5StoreENS1_6detail34"
-    "intrusive_target_default_null_typeIS3_EEEEiiNS2_INS0_7OptionsENS5_ISA_EEEE";
-constexpr const char* kGlooDeviceName = "_ZN4c10d16ProcessGroupGloo19createDefaultDeviceEb";
+#define PRISM_TCP_STORE                                                      \
+  "_ZN4c10d8TCPStoreC1ENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE" \
+  "RKNS_15TCPStoreOptionsE"
+#define PRISM_FILE_STORE \
+  "_ZN4c10d9FileStoreC1ENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEi"
+#define PRISM_GLOO                                                              \
+  "_ZN4c10d16ProcessGroupGlooC1ERKN3c1013intrusive_ptrINS_5StoreENS1_6detail34" \
+  "intrusive_target_default_null_typeIS3_EEEEiiNS2_INS0_7OptionsENS5_ISA_EEEE"
+#define PRISM_GLOO_DEVICE "_ZN4c10d16ProcessGroupGloo19createDefaultDeviceEb"
 
 // libtorch_cpu's own definition.
 void* RealSymbol(const char* name) {
@@ -39,7 +39,7 @@ void* RealSymbol(const char* name) {
 }
 
 TcpStoreConstructor* RealTcpStore() {
-  static auto* const real = reinterpret_cast<TcpStoreConstructor*>(RealSymbol(kTcpStoreName));
+  static auto* const real = reinterpret_cast<TcpStoreConstructor*>(RealSymbol(PRISM_TCP_STORE));
   return real;
 }
 
@@ -66,25 +66,24 @@ void* Replacement(const char* name) {
   return Library() == nullptr ? nullptr : dlsym(Library(), name);
 }
 
+void* ReplacementOrReal(const char* replacement, const char* name) {
+  void* const found = Replacement(replacement);
+  return found == nullptr ? RealSymbol(name) : found;
+}
+
 }  // namespace
 }  // namespace prism::shim
 
 extern "C" {
 
-void PrismTcpStore(void* self, void* host, const void* options) __asm__(
-    "_ZN4c10d8TCPStoreC1ENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
-    "RKNS_15TCPStoreOptionsE") __attribute__((visibility("default")));
-void PrismFileStore(void* self, void* path, int workers) __asm__(
-    "_ZN4c10d9FileStoreC1ENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEi")
-    __attribute__((visibility("default")));
-void PrismGloo(void* self, const void* store, int rank, int size, void* options) __asm__(
-    "_ZN4c10d16ProcessGroupGlooC1ERKN3c1013intrusive_ptrINS_5StoreENS1_6detail34"
-    "intrusive_target_default_null_typeIS3_EEEEiiNS2_INS0_7OptionsENS5_ISA_EEEE")
-    __attribute__((visibility("default")));
+#define PRISM_REPLACES(symbol) __asm__(symbol) __attribute__((visibility("default")))
+
+void PrismTcpStore(void* self, void* host, const void* options) PRISM_REPLACES(PRISM_TCP_STORE);
+void PrismFileStore(void* self, void* path, int workers) PRISM_REPLACES(PRISM_FILE_STORE);
+void PrismGloo(void* self, const void* store, int rank, int size, void* options)
+    PRISM_REPLACES(PRISM_GLOO);
 // Returns a shared_ptr through the address that the caller gives.
-void* PrismGlooDevice(void* result,
-                      bool lazy) __asm__("_ZN4c10d16ProcessGroupGloo19createDefaultDeviceEb")
-    __attribute__((visibility("default")));
+void* PrismGlooDevice(void* result, bool lazy) PRISM_REPLACES(PRISM_GLOO_DEVICE);
 
 void PrismTcpStore(void* self, void* host, const void* options) {
   using prism::shim::TcpStoreConstructor;
@@ -104,8 +103,8 @@ void PrismFileStore(void* self, void* path, int workers) {
   auto* const make = reinterpret_cast<Make*>(prism::shim::Replacement(prism::shim::kMakeFileStore));
   if (make == nullptr) {
     using FileStoreConstructor = void(void*, void*, int);
-    reinterpret_cast<FileStoreConstructor*>(prism::shim::RealSymbol(prism::shim::kFileStoreName))(
-        self, path, workers);
+    reinterpret_cast<FileStoreConstructor*>(prism::shim::RealSymbol(PRISM_FILE_STORE))(self, path,
+                                                                                       workers);
   } else {
     make(self, path, workers, prism::shim::RealTcpStore());
   }
@@ -113,17 +112,13 @@ void PrismFileStore(void* self, void* path, int workers) {
 
 void PrismGloo(void* self, const void* store, int rank, int size, void* options) {
   using Make = void(void*, const void*, int, int, void*);
-  void* const replacement = prism::shim::Replacement(prism::shim::kMakeGloo);
-  void* const make =
-      replacement == nullptr ? prism::shim::RealSymbol(prism::shim::kGlooName) : replacement;
+  void* const make = prism::shim::ReplacementOrReal(prism::shim::kMakeGloo, PRISM_GLOO);
   reinterpret_cast<Make*>(make)(self, store, rank, size, options);
 }
 
 void* PrismGlooDevice(void* result, bool lazy) {
   using Make = void*(void*, bool);
-  void* const replacement = prism::shim::Replacement(prism::shim::kMakeGlooDevice);
-  void* const make =
-      replacement == nullptr ? prism::shim::RealSymbol(prism::shim::kGlooDeviceName) : replacement;
-  return reinterpret_cast<Make*>(make)(result, lazy);
+  return reinterpret_cast<Make*>(prism::shim::ReplacementOrReal(prism::shim::kMakeGlooDevice,
+                                                                PRISM_GLOO_DEVICE))(result, lazy);
 }
 }
