@@ -50,56 +50,25 @@ void GivePinned(void* memory, size_t bytes) {
   pool.free.emplace(bytes, memory);
 }
 
+// What absent members would send may be left as it is.
+bool MayLeaveBytes(ExchangeOperation operation) {
+  return operation == ExchangeOperation::kBroadcast || operation == ExchangeOperation::kAllGather ||
+         operation == ExchangeOperation::kScatter;
+}
+
 }  // namespace
 
 std::unique_ptr<Staging> Staging::Create(std::span<const NcclOp> ops) {
   std::unique_ptr<Staging> staging(new Staging());
   for (const NcclOp& op : ops) {
-    const size_t one = op.count * ElementBytes(op.element);
-    const size_t all = one * static_cast<size_t>(op.communicator->size);
-    const bool is_root = op.root == op.communicator->rank;
-    switch (op.operation) {
-      case ExchangeOperation::kAllReduce:
-        staging->AddRead(op.send, one);
-        staging->AddWritten(op.recv, one);
-        break;
-      case ExchangeOperation::kBroadcast:
-        staging->AddRead(op.send, is_root ? one : 0);
-        staging->AddKept(op.recv, one);
-        break;
-      case ExchangeOperation::kReduce:
-        staging->AddRead(op.send, one);
-        staging->AddWritten(op.recv, is_root ? one : 0);
-        break;
-      case ExchangeOperation::kAllGather:
-        staging->AddRead(op.send, one);
-        staging->AddKept(op.recv, all);
-        break;
-      case ExchangeOperation::kReduceScatter:
-        staging->AddRead(op.send, all);
-        staging->AddWritten(op.recv, one);
-        break;
-      case ExchangeOperation::kAllToAll:
-        staging->AddRead(op.send, all);
-        staging->AddWritten(op.recv, all);
-        break;
-      case ExchangeOperation::kGather:
-        staging->AddRead(op.send, one);
-        staging->AddWritten(op.recv, is_root ? all : 0);
-        break;
-      case ExchangeOperation::kScatter:
-        staging->AddRead(op.send, is_root ? all : 0);
-        staging->AddKept(op.recv, one);
-        break;
-      case ExchangeOperation::kSend:
-        staging->AddRead(op.send, one);
-        break;
-      case ExchangeOperation::kRecv:
-        staging->AddWritten(op.recv, one);
-        break;
-      case ExchangeOperation::kBarrier:
-        break;
+    const size_t block = op.count * ElementBytes(op.element);
+    const Blocks blocks = BlocksOf(op);
+    const size_t written = block * static_cast<size_t>(blocks.written);
+    staging->AddRead(op.send, block * static_cast<size_t>(blocks.read));
+    if (MayLeaveBytes(op.operation)) {
+      staging->AddRead(op.recv, written);
     }
+    staging->AddWritten(op.recv, written);
   }
   staging->Join();
   const WithinReal within;
@@ -123,11 +92,6 @@ void Staging::AddWritten(void* device, size_t bytes) {
   if (device != nullptr && bytes != 0) {
     ranges_.push_back({static_cast<std::byte*>(device), bytes, false, true});
   }
-}
-
-void Staging::AddKept(void* device, size_t bytes) {
-  AddRead(device, bytes);
-  AddWritten(device, bytes);
 }
 
 // Buffers may overlap (calls in place), and then share one copy.

@@ -43,7 +43,6 @@ class Staging : public Memory {
   Staging() = default;
   void AddRead(const void* device, size_t bytes);
   void AddWritten(void* device, size_t bytes);
-  void AddKept(void* device, size_t bytes);  // bytes not written are preserved
   void Join();
   std::byte* OnHost(const void* device);
   bool Copy(cudaStream_t stream, bool in);

@@ -42,20 +42,12 @@ DataType DataTypeOf(Element element) {
 
 graph::ReduceOp ReduceOpOf(int reduction) {
   using graph::ReduceOp;
-  switch (reduction) {
-    case ncclSum:
-      return ReduceOp::kSum;
-    case ncclProd:
-      return ReduceOp::kProd;
-    case ncclMax:
-      return ReduceOp::kMax;
-    case ncclMin:
-      return ReduceOp::kMin;
-    case ncclAvg:
-      return ReduceOp::kAvg;
-    default:
-      return reduction < 0 ? ReduceOp::kNone : ReduceOp::kSum;  // scaled sums
+  constexpr ReduceOp kOps[] = {ReduceOp::kSum, ReduceOp::kProd, ReduceOp::kMax, ReduceOp::kMin,
+                               ReduceOp::kAvg};  // by ncclRedOp_t
+  if (reduction < 0) {
+    return ReduceOp::kNone;
   }
+  return reduction <= ncclAvg ? kOps[reduction] : ReduceOp::kSum;  // scaled sums
 }
 
 // graph::CollectiveShape::bytes: the larger of the two buffers of one rank.
@@ -258,6 +250,30 @@ ErrorText& GetErrorText() {
 }
 
 }  // namespace
+
+Blocks BlocksOf(const NcclOp& op) {
+  const int32_t size = op.communicator->size;
+  const bool is_root = op.root == op.communicator->rank;
+  switch (op.operation) {
+    case ExchangeOperation::kAllGather:
+      return {1, size};
+    case ExchangeOperation::kReduceScatter:
+      return {size, 1};
+    case ExchangeOperation::kAllToAll:
+      return {size, size};
+    case ExchangeOperation::kReduce:
+      return {1, is_root ? 1 : 0};
+    case ExchangeOperation::kGather:
+      return {1, is_root ? size : 0};
+    case ExchangeOperation::kBroadcast:
+      // In place, the root's own bytes stay.
+      return is_root ? Blocks{1, op.send == op.recv ? 0 : 1} : Blocks{0, 1};
+    case ExchangeOperation::kScatter:
+      return {is_root ? size : 0, 1};
+    default:
+      return {op.send == nullptr ? 0 : 1, op.recv == nullptr ? 0 : 1};
+  }
+}
 
 CollectiveKind CollectiveKindOf(ExchangeOperation operation) {
   using enum graph::CollectiveKind;

@@ -40,6 +40,13 @@ inline bool IsTransfer(const NcclOp& op) {
   return op.operation == ExchangeOperation::kSend || op.operation == ExchangeOperation::kRecv;
 }
 
+// Blocks of `count` elements that an op reads from its send buffer, and writes to the other.
+struct Blocks {
+  int32_t read = 1;
+  int32_t written = 1;
+};
+Blocks BlocksOf(const NcclOp& op);
+
 // Only for collectives, not for sends and receives.
 graph::CollectiveKind CollectiveKindOf(ExchangeOperation operation);
 

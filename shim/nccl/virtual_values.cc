@@ -46,36 +46,6 @@ bool IsAmongPresent(const NcclOp& op) {
   return IsTransfer(op) ? op.communicator->IsPresent(op.root) : op.communicator->present.size() > 1;
 }
 
-// Blocks of `count` elements that an op reads from its send buffer, and writes to the other.
-struct Blocks {
-  int32_t read = 1;
-  int32_t written = 1;
-};
-
-Blocks BlocksOf(const NcclOp& op) {
-  const int32_t size = op.communicator->size;
-  const bool is_root = op.root == op.communicator->rank;
-  switch (op.operation) {
-    case ExchangeOperation::kAllGather:
-      return {1, size};
-    case ExchangeOperation::kReduceScatter:
-      return {size, 1};
-    case ExchangeOperation::kAllToAll:
-      return {size, size};
-    case ExchangeOperation::kReduce:
-      return {1, is_root ? 1 : 0};
-    case ExchangeOperation::kGather:
-      return {1, is_root ? size : 0};
-    case ExchangeOperation::kBroadcast:
-      // In place, the root's own bytes stay.
-      return is_root ? Blocks{1, op.send == op.recv ? 0 : 1} : Blocks{0, 1};
-    case ExchangeOperation::kScatter:
-      return {is_root ? size : 0, 1};
-    default:
-      return {op.send == nullptr ? 0 : 1, op.recv == nullptr ? 0 : 1};
-  }
-}
-
 void AddClaims(const NcclOp& op, Move* move) {
   const size_t bytes = op.count * ElementBytes(op.element);
   const Blocks blocks = BlocksOf(op);
