@@ -5,38 +5,27 @@
 #include "graph/job/offload.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "graph/base/check.h"
 
 namespace prism::graph {
 namespace {
 
-constexpr Offload kOffloads[] = {Offload::kNone, Offload::kOptimizer, Offload::kActivations,
-                                 Offload::kAll};
+constexpr std::string_view kOffloadNames[] = {"none", "optimizer", "activations",
+                                              "all"};  // by Offload
 
 }  // namespace
 
 const char* OffloadName(Offload offload) {
-  switch (offload) {
-    case Offload::kNone:
-      return "none";
-    case Offload::kOptimizer:
-      return "optimizer";
-    case Offload::kActivations:
-      return "activations";
-    case Offload::kAll:
-      return "all";
-  }
-  PRISM_CHECK(false);
+  return kOffloadNames[static_cast<size_t>(offload)].data();
 }
 
 std::optional<Offload> OffloadNamed(std::string_view name) {
-  for (const Offload offload : kOffloads) {
-    if (name == OffloadName(offload)) {
-      return offload;
-    }
-  }
-  return std::nullopt;
+  const auto* const found = std::ranges::find(kOffloadNames, name);
+  return found == std::end(kOffloadNames)
+             ? std::nullopt
+             : std::optional(static_cast<Offload>(found - kOffloadNames));
 }
 
 std::vector<std::vector<uint32_t>> FetchesOf(const std::vector<PieceTouch>& touches,
