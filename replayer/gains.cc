@@ -6,6 +6,10 @@
 
 #include <fmt/format.h>
 
+#include "replayer/engine/replay_options.h"
+#include "replayer/engine/replay_result.h"
+#include "replayer/replay.h"
+
 namespace prism::replayer {
 namespace {
 

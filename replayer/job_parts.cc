@@ -8,7 +8,7 @@
 #include "graph/describe.h"
 #include "replayer/blame/role_index.h"
 #include "replayer/cost/compute_cost.h"
-#include "replayer/perturb/placement.h"
+#include "replayer/engine/placement.h"
 
 namespace prism::replayer {
 namespace {

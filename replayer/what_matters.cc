@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "graph/base/parallel.h"
+#include "replayer/engine/replay_result.h"
+#include "replayer/replay.h"
 
 namespace prism::replayer {
 namespace {

@@ -8,6 +8,7 @@
 #include "launch/inputs/edit_file.h"
 #include "replayer/gains.h"
 #include "replayer/ineffective_perturbations.h"
+#include "replayer/replay.h"
 #include "replayer/report/json.h"
 #include "replayer/report/text.h"
 

@@ -12,6 +12,8 @@
 
 #include "graph/describe.h"
 #include "replayer/cost/compute_cost.h"
+#include "replayer/engine/replay_result.h"
+#include "replayer/replay.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/test_parameters.h"
 #include "tests/support/tiny_graph.h"
