@@ -61,9 +61,8 @@ Kind<std::vector<std::string>> ModelNames() {
           /*is_bare=*/false, PresetNames(PresetKind::kModel)};
 }
 
-// "any" or one of the words, shown as that value.
-Kind<std::string> AnyOr(std::vector<std::string> words, std::string value_name) {
-  words.insert(words.begin(), "any");
+// One of the words, shown as that value.
+Kind<std::string> WordOf(std::vector<std::string> words, std::string value_name) {
   Kind<std::string> kind = OneOf(std::move(words));
   kind.value_name = std::move(value_name);
   return kind;
@@ -107,6 +106,13 @@ std::vector<Option<SearchArguments>> ProblemRows() {
 std::vector<Option<SearchArguments>> PlanRows() {
   using S = SearchArguments;
   using C = PlanChoices;
+  std::vector<std::string> recompute = AllNames(graph::kRecomputeNames);
+  recompute.insert(recompute.begin(), "any");
+  Kind<std::string> plan = Text("tp=8,pp=35,...");
+  plan.read = [](std::string_view text, std::string* value) {
+    *value = text;
+    return std::string();  // ParsePlan judges it
+  };
   return {
       {"max-gpus", At(&S::choices, &C::max_gpus), WholeNumber(1, kMaxCount),
        "most GPUs to try, without --gpus"},
@@ -119,15 +125,15 @@ std::vector<Option<SearchArguments>> PlanRows() {
        "model chunks per stage (interleaving)", "any"},
       {"micro-batch-size", At(&S::choices, &C::micro_batch_sizes), Numbers<int64_t>(1), "sequences",
        "any"},
-      {"recompute", &S::recompute, AnyOr(AllNames(graph::kRecomputeNames), "NAME"),
+      {"recompute", &S::recompute, WordOf(std::move(recompute), "NAME"),
        "none, selective, full or any"},
       {"zero", At(&S::choices, &C::zero), Numbers<int32_t>(0, 3), "ZeRO stages, 0 to 3", "any"},
-      {"sequence-parallel", &S::sequence_parallel, AnyOr({"on", "off"}, "on|off|any"),
+      {"sequence-parallel", &S::sequence_parallel, WordOf({"any", "on", "off"}, "on|off|any"),
        "sequence parallelism along with tensor parallelism"},
-      {"offload", &S::offload, AnyOr({"none", "optimizer", "activations", "all"}, "NAME"),
+      {"offload", &S::offload, WordOf({"none", "optimizer", "activations", "all", "any"}, "NAME"),
        "offload to host memory (the cluster's [host_memory]): optimizer (its states), activations "
        "(of layers), all (both), none, or any (try each)"},
-      {"plan", &S::plans, Text("tp=8,pp=35,..."),
+      {"plan", &S::plans, std::move(plan),
        "also evaluate this plan, however it ranks: tp, cp, pp, dp, ep, vpp, mb, recompute, zero, "
        "sp, offload; sizes default to 1, zero to 0, the rest to none and off; repeatable",
        "none"},

@@ -125,6 +125,12 @@ std::string FishOption(const OptionRow& row) {
 
 std::string FishScript() {
   std::string text = kFishHead;
+  for (const std::string& word : NextWords("prism")) {
+    if (const auto family = NextWords("prism " + word); !family.empty()) {
+      text += fmt::format("complete -c prism -n __prism_is -f -a {} -d '{}'\n", word,
+                          fmt::join(family, ", "));
+    }
+  }
   for (const CompletedCommand& command : CompletedCommands()) {
     const size_t space = command.name.find(' ');
     const std::string program = command.name.substr(0, space);
