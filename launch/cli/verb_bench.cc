@@ -300,6 +300,9 @@ Verb BenchVerb() {
   for (OptionRow& option : verb.spec.options) {
     option.help += fmt::format(" ({})", fmt::join(BenchesWith(option.flag), ", "));
   }
+  for (const Bench& bench : Benches()) {
+    verb.spec.words.emplace_back(bench.name);
+  }
   verb.run = RunBench;
   return verb;
 }
