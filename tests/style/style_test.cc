@@ -65,8 +65,8 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
 // before it, so that none can depend on itself.
 const std::vector<std::pair<std::string, std::set<std::string>>> kLaunchRooms = {
     {"launch/process/", {}},
-    {"launch/trainer/", {"launch/process/"}},
     {"launch/inputs/", {}},
+    {"launch/trainer/", {"launch/process/", "launch/inputs/option_table.h"}},
     {"launch/plan/", {"launch/process/", "launch/inputs/"}},
     {"launch/emulate/sandbox/", {"launch/process/"}},
     {"launch/emulate/store/", {"launch/process/"}},
@@ -227,16 +227,7 @@ TEST(Style, functions_are_short_and_flat) {
 }
 
 // Not described yet; no file may be added.
-const std::set<std::string> kWithoutParagraph = {{
-    "graph/base/data_type.h",
-    "graph/base/divide.h",
-    "graph/base/fnv.h",
-    "graph/base/ids.h",
-    "graph/base/mix.h",
-    "graph/base/split.h",
-    "graph/base/time.h",
-    "graph/job/nccl_memory.h",
-    "graph/program/op.h",
+const std::set<std::string> kWithoutParagraph = {
     "slicer/synthesize/blocks/layer.cc",
     "slicer/synthesize/bucketed_data_parallel.cc",
     "slicer/synthesize/sharded_data_parallel.cc",
