@@ -1,8 +1,7 @@
-// Splitting text.
+// Splitting text that comes from users.
 #pragma once
 
 #include <string_view>
-#include <unordered_set>
 #include <vector>
 
 namespace prism {
@@ -19,12 +18,6 @@ inline std::vector<std::string_view> SplitAt(std::string_view text, char separat
     }
     text.remove_prefix(at + 1);
   }
-}
-
-// The words of a text that outlives them, one space between any two.
-inline std::unordered_set<std::string_view> WordsOf(std::string_view text) {
-  const std::vector<std::string_view> words = SplitAt(text, ' ');
-  return {words.begin(), words.end()};
 }
 
 }  // namespace prism

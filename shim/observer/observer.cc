@@ -22,7 +22,6 @@
 #include <torch/csrc/autograd/graph_task.h>
 
 #include "graph/base/mix.h"
-#include "graph/base/split.h"
 #include "shim/observer/observer_calls.h"
 #include "shim/observer/process_groups.h"
 #include "shim/observer/value_rules.h"
@@ -44,14 +43,44 @@ constexpr int64_t kMaxDimensions = 16;
 // Ops that never launch anything themselves; leaving them out keeps the context of the enclosing op
 // and saves time. "record_param_comms" wraps c10d's collectives.
 bool LaunchesNothing(std::string_view name) {
-  static const std::unordered_set<std::string_view> names = prism::WordsOf(
-      "record_param_comms aten::view aten::as_strided aten::t aten::transpose aten::reshape "
-      "aten::detach detach aten::empty aten::empty_like aten::empty_strided aten::select "
-      "aten::slice aten::narrow aten::permute aten::expand aten::unsqueeze aten::squeeze "
-      "aten::alias aten::_unsafe_view aten::_reshape_alias aten::view_as aten::expand_as "
-      "aten::resize_ aten::unbind aten::split aten::chunk aten::set_ aten::record_stream "
-      "aten::resolve_conj aten::resolve_neg aten::is_nonzero aten::lift_fresh aten::flatten "
-      "aten::unflatten aten::result_type aten::_has_compatible_shallow_copy_type");
+  static const std::unordered_set<std::string_view> names = {
+      "record_param_comms",
+      "aten::view",
+      "aten::as_strided",
+      "aten::t",
+      "aten::transpose",
+      "aten::reshape",
+      "aten::detach",
+      "detach",
+      "aten::empty",
+      "aten::empty_like",
+      "aten::empty_strided",
+      "aten::select",
+      "aten::slice",
+      "aten::narrow",
+      "aten::permute",
+      "aten::expand",
+      "aten::unsqueeze",
+      "aten::squeeze",
+      "aten::alias",
+      "aten::_unsafe_view",
+      "aten::_reshape_alias",
+      "aten::view_as",
+      "aten::expand_as",
+      "aten::resize_",
+      "aten::unbind",
+      "aten::split",
+      "aten::chunk",
+      "aten::set_",
+      "aten::record_stream",
+      "aten::resolve_conj",
+      "aten::resolve_neg",
+      "aten::is_nonzero",
+      "aten::lift_fresh",
+      "aten::flatten",
+      "aten::unflatten",
+      "aten::result_type",
+      "aten::_has_compatible_shallow_copy_type"};
   return names.contains(name);
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <unordered_set>
 #include <utility>
@@ -9,7 +10,6 @@
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 
-#include "graph/base/split.h"
 #include "shim/observer/distinct_rule.h"
 #include "shim/observer/observer_calls.h"
 
@@ -28,9 +28,9 @@ constexpr std::string_view kOps =
     "count_nonzero repeat_interleave _unique2 unique_dim unique_consecutive "
     "unique_dim_consecutive neg_ div_ floor_divide_ remainder_ clamp_ clamp_min_ clamp_max_ "
     "bitwise_and_ bitwise_or_ bitwise_xor_ bitwise_not_ eq_ ne_ lt_ le_ gt_ ge_ cumsum_ "
-    "index_fill_ index_copy_ index_add_ tril_ triu_";
+    "index_fill_ index_copy_ index_add_ tril_ triu_ ";
 
-constexpr std::string_view kNamespace = "aten::";
+constexpr const char* kNamespace = "aten::";
 
 bool IsPlain(const at::Tensor& tensor) {
   return tensor.defined() && tensor.layout() == at::kStrided && tensor.has_storage() &&
@@ -131,10 +131,26 @@ bool GivesCounts(std::string_view op, c10::ArrayRef<const c10::IValue> inputs) {
 
 // The result of these is of integers whatever they read; of all others, if the first tensor is.
 bool AlwaysGivesIntegers(std::string_view op) {
-  static const std::unordered_set<std::string_view> ops = WordsOf(
-      "aten::eq aten::ne aten::lt aten::le aten::gt aten::ge aten::any aten::logical_and "
-      "aten::logical_or aten::logical_not aten::argmax aten::argmin aten::sort aten::argsort "
-      "aten::topk aten::nonzero aten::count_nonzero aten::searchsorted aten::bucketize aten::isin");
+  static const std::unordered_set<std::string_view> ops = {"aten::eq",
+                                                           "aten::ne",
+                                                           "aten::lt",
+                                                           "aten::le",
+                                                           "aten::gt",
+                                                           "aten::ge",
+                                                           "aten::any",
+                                                           "aten::logical_and",
+                                                           "aten::logical_or",
+                                                           "aten::logical_not",
+                                                           "aten::argmax",
+                                                           "aten::argmin",
+                                                           "aten::sort",
+                                                           "aten::argsort",
+                                                           "aten::topk",
+                                                           "aten::nonzero",
+                                                           "aten::count_nonzero",
+                                                           "aten::searchsorted",
+                                                           "aten::bucketize",
+                                                           "aten::isin"};
   return ops.contains(op) || FindsDistinct(op);
 }
 
@@ -226,8 +242,15 @@ bool WriteResult(const at::Tensor& result, const at::Tensor& output) {
 }
 
 bool TrueResults::IsKnown(std::string_view op) {
-  static const std::unordered_set<std::string_view> ops = WordsOf(kOps);
-  return op.starts_with(kNamespace) && ops.contains(op.substr(kNamespace.size()));
+  static const std::unordered_set<std::string> ops = [] {
+    std::unordered_set<std::string> made;
+    std::istringstream words{std::string(kOps)};
+    for (std::string word; words >> word;) {
+      made.insert(kNamespace + word);
+    }
+    return made;
+  }();
+  return ops.contains(std::string(op));
 }
 
 std::unique_ptr<TrueResults> TrueResults::Begin(const at::RecordFunction& function,
