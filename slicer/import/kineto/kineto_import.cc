@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "graph/base/check.h"
 #include "graph/validate/limits.h"
 #include "slicer/import/kineto/step_program.h"
 #include "slicer/import/kineto/trace_file.h"
@@ -171,6 +172,7 @@ int64_t HighestRank(const KinetoTrace& trace) {
 // that process groups name.
 Result<uint32_t> WorldOf(const std::vector<KinetoTrace>& traces,
                          const std::vector<TraceSource>& profiles) {
+  PRISM_CHECK(!traces.empty());
   int64_t world = traces.front().world;
   for (size_t i = 0; i < traces.size(); ++i) {
     if (traces[i].world != world) {
