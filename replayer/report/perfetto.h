@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/base/status.h"
 #include "graph/graph.h"
 #include "replayer/engine/replay_result.h"
 
