@@ -46,6 +46,8 @@ std::string WhatMattersText(const WhatMatters& matters) {
   const int decimals = FineDecimals(seconds);
   std::string text = fmt::format(
       "what matters: the iteration, {}, with one thing 10 % faster\n"
+      "  (its time: on the rank that spends most on it; ranks in a row can save more than its "
+      "tenth)\n"
       "         saved  of a tenth   its time\n",
       FineSeconds(seconds));
   std::vector<std::string> useless;
