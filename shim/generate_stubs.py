@@ -1,14 +1,11 @@
 #!/usr/bin/env python3
-"""Writes what stands in for the names of the replaced libraries that the shim does not implement.
+"""Writes what libprism_device.so (a real GPU) and tests have for the names of the replaced libraries.
+The virtual device gets the same from launch/process/facades.h, when a program starts.
 
-  generate_stubs.py stubs OUT.S MAPS_DIR LIBRARY=CODE=PATH...
+  generate_stubs.py stubs OUT.S LIBRARY=CODE=PATH...
       Reads the exported functions of the real libraries and writes a weak function for each, which
       does what virtual_device/library_calls.txt says, or refuses by name and returns the library's own
       "not supported" code; an implementation in the shim is a strong symbol and wins at link time.
-      Writes MAPS_DIR/<library>.map with the symbol versions that the facade of the library has to
-      show.
-  generate_stubs.py surface OUT.txt SHIM.so LIBRARY=CODE=PATH...
-      Writes one line a name: library, name, implemented or refused.
   generate_stubs.py passes OUT.S LIBRARY=CODE=PATH...
       Writes a weak function for each name, which jumps to the real library's (gpu/pass.S), or
       tells of it first where it is an op of virtual_device/library_calls.txt
@@ -37,7 +34,7 @@ SKIPPED_NAMES = re.compile(r"^_Z|^_init$|^_fini$")
 
 # Names that later versions of a library added and that extensions in use link against, so that they
 # load: cuBLASLt 13.2, Transformer Engine 2.14.
-LATER_NAMES = {"libcublasLt.so.13": {"cublasLtGroupedMatrixLayoutInit_internal"}}
+LATER_NAMES = {"libcublasLt": {"cublasLtGroupedMatrixLayoutInit_internal"}}
 
 
 # virtual_device/library_call.h: LibraryAction, by number, and HandleKind of libraries whose handles are not
@@ -45,7 +42,7 @@ LATER_NAMES = {"libcublasLt.so.13": {"cublasLtGroupedMatrixLayoutInit_internal"}
 ACTIONS = ("done", "create", "number", "destroy", "stream", "run", "workspace", "elements", "vector",
            "scalar", "column", "product")
 ISSUING = ("run", "vector", "scalar", "column", "product")
-HANDLE_KINDS = {"libcufft.so.12": 1, "libcublas.so.13": 2, "libcudnn.so.9": 3}
+HANDLE_KINDS = {"libcufft": 1, "libcublas": 2, "libcudnn": 3}
 PRECISION = re.compile(r"^cublas([SDCZH])[a-z]")
 OWN_OBJECT = re.compile(r"Descriptor(Ex|_v9)?$")  # of a cuDNN call's first argument
 NO_ARGUMENT = 255
@@ -64,8 +61,13 @@ def described_calls():
         yield library, re.compile(pattern), int.from_bytes(what, "little")
 
 
+def stem_of(library):
+    return library.split(".so")[0]
+
+
 def described(library, name, calls):
     """What library_calls.txt says about the name, None if nothing."""
+    library = stem_of(library)
     for its_library, pattern, what in calls:
         if its_library == library and pattern.fullmatch(name):
             kind = 0 if OWN_OBJECT.search(name) else HANDLE_KINDS.get(library, 0)
@@ -75,19 +77,18 @@ def described(library, name, calls):
 
 
 def symbols(path):
-    """(type, name, version) of the dynamic symbols that a library defines."""
+    """(type, name) of the dynamic symbols that a library defines."""
     out = subprocess.run(["nm", "-D", "--defined-only", path], check=True, capture_output=True,
                          text=True).stdout
     for line in out.splitlines():
         kind, name = line.split()[-2:]
-        name, _, version = name.partition("@")
-        yield kind, name, version.lstrip("@")
+        yield kind, name.partition("@")[0]
 
 
 def functions(library, path):
-    names = {name for kind, name, _ in symbols(path)
+    names = {name for kind, name in symbols(path)
              if kind in "TWi" and not SKIPPED_NAMES.search(name)}
-    return sorted(names | LATER_NAMES.get(library, set()))
+    return sorted(names | LATER_NAMES.get(stem_of(library), set()))
 
 
 def stub(name, code, what, index):
@@ -107,17 +108,12 @@ def stub(name, code, what, index):
     return f"{start}  lea .Lname{index}(%rip), %rdi\n  mov ${code}, %rsi\n  jmp {target}\n{end}"
 
 
-def write_stubs(out, maps_dir, libraries):
-    pathlib.Path(maps_dir).mkdir(parents=True, exist_ok=True)
+def write_stubs(out, libraries):
     calls = list(described_calls())
     seen = {}
     for library, code, path in libraries:
         for name in functions(library, path):
             seen.setdefault(name, (code, described(library, name, calls)))
-        versions = sorted({version for _, _, version in symbols(path) if version})
-        text = "".join(f"{version} {{ }};\n" for version in versions)
-        (pathlib.Path(maps_dir) / f"{library}.map").write_text(
-            text or "{ local: *; };\n")
     code_lines = []
     names = []
     for index, (name, (code, what)) in enumerate(sorted(seen.items())):
@@ -129,22 +125,11 @@ def write_stubs(out, maps_dir, libraries):
         + ".section .rodata\n" + "".join(names) + '.section .note.GNU-stack,"",@progbits\n')
 
 
-def write_surface(out, shim, libraries):
-    strong = {name for kind, name, _ in symbols(shim) if kind == "T"}
-    calls = list(described_calls())
-    lines = []
-    for library, _, path in libraries:
-        for name in functions(library, path):
-            known = name in strong or described(library, name, calls) is not None
-            lines.append(f"{library}\t{name}\t{'implemented' if known else 'refused'}\n")
-    pathlib.Path(out).write_text("".join(sorted(lines)))
-
-
 def is_told(what):
     """Whether a real device's call is an op, or says where ops of its plan go."""
     action = None if what is None else ACTIONS[what & 255]
     kind = None if what is None else what >> 8 & 255
-    return action in ISSUING or (action == "stream" and kind == HANDLE_KINDS["libcufft.so.12"])
+    return action in ISSUING or (action == "stream" and kind == HANDLE_KINDS["libcufft"])
 
 
 def own_functions(library, path):
@@ -197,22 +182,20 @@ def write_renames(out, objects):
 
 
 def main():
-    verb, out, second = sys.argv[1:4]
+    verb, out = sys.argv[1:3]
     if verb == "renames":
         write_renames(out, sys.argv[3:])
         return
     libraries = []
-    for argument in sys.argv[3 if verb in ("passes", "echoes") else 4:]:
+    for argument in sys.argv[3:]:
         library, code, path = argument.split("=", 2)
         libraries.append((library, int(code), path))
     if verb == "stubs":
-        write_stubs(out, second, libraries)
+        write_stubs(out, libraries)
     elif verb == "passes":
         write_passes(out, libraries)
-    elif verb == "echoes":
-        write_echoes(out, libraries)
     else:
-        write_surface(out, second, libraries)
+        write_echoes(out, libraries)
 
 
 main()

@@ -13,7 +13,9 @@ rm -rf "$to"
 mkdir -p "$to/bin" "$to/lib" "$to/libraries/openmpi/bin" "$to/libraries/openmpi/lib" "$to/probe" "$to/python"
 
 cp "$build"/bin/prism "$build"/bin/prism-emulate "$build"/bin/prism-workload "$to/bin"
-cp -r "$build"/lib/libprism_*.so "$build/lib/prism" "$build/lib/prism-cuda" "$to/lib"
+mkdir "$to/lib/prism"
+cp -r "$build"/lib/libprism_*.so "$build/lib/prism-cuda" "$to/lib"
+cp -r "$build/lib/prism/bin" "$to/lib/prism"
 find "$to/bin" "$to/lib" -type f ! -name '*.txt' -exec strip --strip-unneeded {} +
 
 "$root/experiments/gpu/run_all.sh" --dry-run --out "$build/gpu_dry_run" > /dev/null

@@ -236,7 +236,7 @@ int Run(const std::vector<std::string>& arguments) {
     return Say(kProgram, context->options.format == OutputFormat::kJson ? PlanJson(*context)
                                                                         : PlanText(*context));
   }
-  Result<InstallPaths> paths = FindInstallPaths(context->gpu.has_value());
+  Result<InstallPaths> paths = FindInstallPaths(context->options.program, context->gpu.has_value());
   if (!paths.ok()) {
     return Fail(kProgram, paths.status(), context->options.color);
   }

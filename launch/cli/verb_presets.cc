@@ -2,7 +2,6 @@
 // implements, and what the codes of warnings mean.
 #include <algorithm>
 #include <cstddef>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,13 +9,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "graph/base/file.h"
 #include "graph/base/json_writer.h"
 #include "graph/base/units.h"
 #include "graph/warning_codes.h"
 #include "launch/cli/verb.h"
 #include "launch/inputs/presets.h"
+#include "launch/process/facades.h"
 #include "launch/process/install_paths.h"
+#include "launch/process/program_files.h"
 
 namespace prism::launch {
 namespace {
@@ -77,30 +77,10 @@ Result<std::string> ListPresets(OutputFormat format) {
   return format == OutputFormat::kJson ? json_text + "\n" : text;
 }
 
-// One exported name of a replaced library.
-struct SurfaceName {
-  std::string library;
-  std::string name;
-  std::string state;  // "implemented" or "refused"
-};
-
-Result<std::vector<SurfaceName>> ReadSurface() {
-  const std::string path = LibraryFolder() + "/device-surface.txt";
-  const Result<std::string> text = ReadFile(path);
-  if (!text.ok()) {
-    return EnvironmentLacks(fmt::format("{} is missing; run ./run.sh, which builds it", path));
-  }
-  std::vector<SurfaceName> names;
-  std::istringstream lines(*text);
-  SurfaceName name;
-  while (lines >> name.library >> name.name >> name.state) {
-    names.push_back(name);
-  }
-  return names;
-}
-
-Result<std::string> DeviceSurface(OutputFormat format) {
-  PRISM_ASSIGN_OR_RETURN(const std::vector<SurfaceName> names, ReadSurface());
+Result<std::string> ShowSurface(OutputFormat format) {
+  const std::string python = DefaultPython();
+  PRISM_ASSIGN_OR_RETURN(const std::vector<SurfaceName> names,
+                         DeviceSurface(LoadedFiles({python}, python), ShimLibrary()));
   std::string text;
   JsonWriter json(&text, JsonWriter::Style::kOneLine);
   if (format == OutputFormat::kJson) {
@@ -108,13 +88,14 @@ Result<std::string> DeviceSurface(OutputFormat format) {
   }
   size_t implemented = 0;
   for (const SurfaceName& name : names) {
-    implemented += name.state == "implemented" ? 1 : 0;
+    implemented += name.is_implemented ? 1 : 0;
+    const char* const state = name.is_implemented ? "implemented" : "refused";
     if (format == OutputFormat::kJson) {
       json.BeginObject();
-      json.Field("library", name.library).Field("name", name.name).Field("state", name.state);
+      json.Field("library", name.library).Field("name", name.name).Field("state", state);
       json.EndObject();
     } else {
-      text += fmt::format("{:<18}{:<13}{}\n", name.library, name.state, name.name);
+      text += fmt::format("{:<18}{:<13}{}\n", name.library, state, name.name);
     }
   }
   if (format == OutputFormat::kJson) {
@@ -173,7 +154,7 @@ Result<VerbOutput> RunPresets(const VerbArguments& arguments) {
   if (arguments.operands().empty()) {
     PRISM_ASSIGN_OR_RETURN(output.text, ListPresets(arguments.format()));
   } else if (arguments.operands().front() == kDeviceSurface) {
-    PRISM_ASSIGN_OR_RETURN(output.text, DeviceSurface(arguments.format()));
+    PRISM_ASSIGN_OR_RETURN(output.text, ShowSurface(arguments.format()));
   } else if (arguments.operands().front() == kWarnings) {
     output.text = WarningList(arguments.format());
   } else {

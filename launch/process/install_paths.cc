@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <sstream>
@@ -12,6 +13,8 @@
 #include <fmt/format.h>
 
 #include "graph/base/file.h"
+#include "launch/process/facades.h"
+#include "launch/process/program_files.h"
 
 namespace prism::launch {
 namespace {
@@ -44,6 +47,22 @@ Status CheckPreloadable(const std::filesystem::path& lib) {
                   lib.string()));
 }
 
+// What stands in for the libraries of the program's CUDA.
+Result<DeviceLibraries> MakeVirtualDevice(const std::vector<std::string>& command) {
+  PRISM_RETURN_IF_ERROR(CheckBuilt(ShimLibrary()));
+  PRISM_ASSIGN_OR_RETURN(Facades facades,
+                         WriteFacades(LoadedFiles(command, DefaultPython()), ShimLibrary()));
+  DeviceLibraries libraries = {.preload = ShimLibrary(),
+                               .folder = facades.folder,
+                               .cuda_version = facades.cuda_version,
+                               .nccl_version = facades.nccl_version,
+                               .keeper = facades.keeper};
+  for (const std::string& path : facades.paths) {
+    libraries.preload += ":" + path;
+  }
+  return libraries;
+}
+
 // A file in the folder lists what is preloaded, by path relative to lib/.
 Result<DeviceLibraries> FindDeviceLibraries(const std::filesystem::path& lib, const char* folder) {
   DeviceLibraries libraries;
@@ -68,7 +87,7 @@ Result<DeviceLibraries> FindDeviceLibraries(const std::filesystem::path& lib, co
 
 }  // namespace
 
-Result<InstallPaths> FindInstallPaths(bool with_gpu) {
+Result<InstallPaths> FindInstallPaths(const std::vector<std::string>& command, bool with_gpu) {
   const std::filesystem::path root = InstallRoot();
   const std::filesystem::path lib = root / "lib";
   PRISM_RETURN_IF_ERROR(CheckPreloadable(lib));
@@ -79,7 +98,10 @@ Result<InstallPaths> FindInstallPaths(bool with_gpu) {
     return EnvironmentLacks(fmt::format(
         "{} is missing; run ./run.sh, which installs torch and builds it", paths.workload));
   }
-  PRISM_ASSIGN_OR_RETURN(paths.virtual_device, FindDeviceLibraries(lib, "prism"));
+  paths.programs = (lib / "prism" / "bin").string();
+  PRISM_ASSIGN_OR_RETURN(
+      paths.virtual_device,
+      MakeVirtualDevice(command.empty() ? std::vector<std::string>{paths.workload} : command));
   if (with_gpu) {
     PRISM_ASSIGN_OR_RETURN(paths.gpu, FindDeviceLibraries(lib, "prism-cuda"));
   }
@@ -103,6 +125,19 @@ Status BecomeProgram(const std::string& name, const std::vector<std::string>& ar
 
 std::string LibraryFolder() {
   return (InstallRoot() / "lib").string();
+}
+
+std::string ShimLibrary() {
+  return LibraryFolder() + "/libprism_shim.so";
+}
+
+std::string DefaultPython() {
+  if (const char* const chosen = std::getenv("PRISM_PYTHON"); chosen != nullptr) {
+    return chosen;
+  }
+  const std::filesystem::path own = InstallRoot().parent_path() / ".venv/bin/python";
+  std::error_code ignored;
+  return std::filesystem::exists(own, ignored) ? own.string() : "python3";
 }
 
 }  // namespace prism::launch

@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "graph/base/fnv.h"
-#include "shim/channel/versions.h"
 #include "shim/nccl/communicator.h"
 #include "shim/nccl/export.h"
 #include "shim/nccl/group.h"
 #include "shim/nccl/split.h"
 #include "shim/session.h"
+#include "shim/virtual_device/library_versions.h"
 
 namespace prism::shim {
 
@@ -68,7 +68,7 @@ ncclResult_t ncclGetVersion(int* version) {
   if (version == nullptr) {
     return prism::shim::Invalid("ncclGetVersion : invalid pointer");
   }
-  *version = prism::channel::kNcclVersion;
+  *version = prism::shim::NcclVersion();
   return ncclSuccess;
 }
 

@@ -8,6 +8,7 @@
 #pragma GCC visibility pop
 
 #include "shim/virtual_device/blas_handle.h"
+#include "shim/virtual_device/library_versions.h"
 
 namespace prism::shim {
 
@@ -68,13 +69,12 @@ cublasStatus_t cublasDestroy_v2(cublasHandle_t handle) {
 }
 
 cublasStatus_t cublasGetVersion_v2(cublasHandle_t /*handle*/, int* version) {
-  *version = CUBLAS_VERSION;
+  *version = prism::shim::BlasVersion();
   return CUBLAS_STATUS_SUCCESS;
 }
 
 cublasStatus_t cublasGetProperty(libraryPropertyType type, int* value) {
-  const int values[] = {CUBLAS_VER_MAJOR, CUBLAS_VER_MINOR, CUBLAS_VER_PATCH};
-  *value = values[type];
+  *value = prism::shim::VersionPart(prism::shim::BlasVersion(), type);
   return CUBLAS_STATUS_SUCCESS;
 }
 

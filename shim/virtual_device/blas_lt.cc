@@ -10,6 +10,7 @@
 #pragma GCC visibility pop
 
 #include "shim/virtual_device/blas_record.h"
+#include "shim/virtual_device/library_versions.h"
 
 namespace prism::shim {
 namespace {
@@ -61,7 +62,7 @@ using prism::shim::Layout;
 
 extern "C" {
 size_t cublasLtGetVersion() {
-  return CUBLAS_VERSION;
+  return static_cast<size_t>(prism::shim::BlasVersion());
 }
 
 cublasStatus_t cublasLtMatrixLayoutInit_internal(cublasLtMatrixLayout_t layout,

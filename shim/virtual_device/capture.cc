@@ -337,17 +337,20 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   return error == cudaSuccess ? error : Return(error);
 }
 
+// older_calls.cc has the other forms.
+decltype(cudaStreamGetCaptureInfo) cudaStreamGetCaptureInfo_v3;
+
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
-  return cudaStreamGetCaptureInfo(stream, status, nullptr, nullptr, nullptr, nullptr, nullptr);
+  return cudaStreamGetCaptureInfo_v3(stream, status, nullptr, nullptr, nullptr, nullptr, nullptr);
 }
 
-cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream,
-                                     cudaStreamCaptureStatus* status,
-                                     unsigned long long* id,
-                                     cudaGraph_t* graph,
-                                     const cudaGraphNode_t** dependencies,
-                                     const cudaGraphEdgeData** edges,
-                                     size_t* dependency_count) {
+cudaError_t cudaStreamGetCaptureInfo_v3(cudaStream_t stream,
+                                        cudaStreamCaptureStatus* status,
+                                        unsigned long long* id,
+                                        cudaGraph_t* graph,
+                                        const cudaGraphNode_t** dependencies,
+                                        const cudaGraphEdgeData** edges,
+                                        size_t* dependency_count) {
   const bool idle = !prism::shim::IsCapturing();
   const std::lock_guard<std::mutex> lock(prism::shim::Get().mutex);
   Capture* const capture = idle ? nullptr : prism::shim::FindLocked(stream);

@@ -245,20 +245,20 @@ bool IsDevice(int device) {
 
 }  // namespace
 
+cudaError_t ReadProperties(cudaDeviceProp* properties, int device) {
+  if (!IsDevice(device)) {
+    return Return(cudaErrorInvalidDevice);
+  }
+  *properties = MakeProperties(device);
+  return cudaSuccess;
+}
+
 }  // namespace prism::shim
 
 using prism::shim::IsDevice;
 using prism::shim::Return;
 
 extern "C" {
-
-cudaError_t cudaGetDeviceProperties(cudaDeviceProp* prop, int device) {
-  if (!IsDevice(device)) {
-    return Return(cudaErrorInvalidDevice);
-  }
-  *prop = prism::shim::MakeProperties(device);
-  return cudaSuccess;
-}
 
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
   if (!IsDevice(device)) {

@@ -12,6 +12,7 @@
 #include "shim/virtual_device/blas_record.h"
 #include "shim/virtual_device/dnn_descriptor.h"
 #include "shim/virtual_device/dnn_operation.h"
+#include "shim/virtual_device/library_versions.h"
 
 namespace prism::shim {
 namespace {
@@ -120,7 +121,7 @@ using prism::shim::FromOpaque;
 extern "C" {
 
 size_t cudnnGetVersion() {
-  return CUDNN_VERSION;
+  return static_cast<size_t>(prism::shim::DnnVersion());
 }
 
 size_t cudnnGetMaxDeviceVersion() {
@@ -128,15 +129,14 @@ size_t cudnnGetMaxDeviceVersion() {
 }
 
 size_t cudnnGetCudartVersion() {
-  return CUDART_VERSION;
+  return static_cast<size_t>(prism::shim::CudaVersion());
 }
 
 cudnnStatus_t cudnnGetProperty(libraryPropertyType type, int* value) {
-  const int values[] = {CUDNN_MAJOR, CUDNN_MINOR, CUDNN_PATCHLEVEL};
   if (value == nullptr || type > PATCH_LEVEL) {
     return CUDNN_STATUS_BAD_PARAM;
   }
-  *value = values[type];
+  *value = prism::shim::VersionPart(prism::shim::DnnVersion(), type);
   return CUDNN_STATUS_SUCCESS;
 }
 

@@ -79,14 +79,16 @@ int DeviceOf(CUcontext context) {
 
 }  // namespace
 
-// Every exported name, including stubs that refuse, is in this library.
+// The names that this library does not define, those that are refused among them, are in the
+// stand-ins, which come after it in the order of the loader.
 void* FindOwnFunction(const char* name) {
   static void* const self = [] {
     Dl_info info = {};
     dladdr(reinterpret_cast<const void*>(&contexts), &info);
     return dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
   }();
-  return self == nullptr ? nullptr : dlsym(self, name);
+  void* const found = self == nullptr ? nullptr : dlsym(self, name);
+  return found == nullptr ? dlsym(RTLD_NEXT, name) : found;
 }
 
 // Names are passed without their version suffix.
@@ -172,7 +174,7 @@ CUresult cuDeviceGetName(char* name, int length, CUdevice device) {
 
 CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
   cudaDeviceProp prop = {};
-  if (cudaGetDeviceProperties(&prop, device) != cudaSuccess) {
+  if (prism::shim::ReadProperties(&prop, device) != cudaSuccess) {
     return CUDA_ERROR_INVALID_DEVICE;
   }
   std::memcpy(uuid, &prop.uuid, sizeof(*uuid));

@@ -205,10 +205,13 @@ cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, cudaGraphNodeType* type) 
   return cudaSuccess;
 }
 
-cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t node,
-                                         cudaGraphNode_t* dependencies,
-                                         cudaGraphEdgeData* edges,
-                                         size_t* count) {
+// older_calls.cc has the other form.
+decltype(cudaGraphNodeGetDependencies) cudaGraphNodeGetDependencies_v2;
+
+cudaError_t cudaGraphNodeGetDependencies_v2(cudaGraphNode_t node,
+                                            cudaGraphNode_t* dependencies,
+                                            cudaGraphEdgeData* edges,
+                                            size_t* count) {
   if (edges != nullptr) {
     std::memset(edges, 0, *count * sizeof(*edges));
   }

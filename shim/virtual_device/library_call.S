@@ -1,8 +1,7 @@
 /* Where the functions that library_calls.txt describes go: collects a call's arguments, of which
    each, number or address, has eight bytes, and hands them to library_calls.cc.
-   r10: the call's name, r11: what it does (generate_stubs.py). */
+   r10: the call's name, r11: what it does (launch/process/facades.h). */
     .text
-    .hidden prism_shim_library_call
     .hidden prism_shim_do_library_call
     .globl prism_shim_library_call
     .type prism_shim_library_call, @function

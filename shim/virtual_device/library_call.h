@@ -1,4 +1,5 @@
-// What library_calls.txt says about a call, packed into a number by generate_stubs.py, and the
+// What library_calls.txt says about a call, packed into a number by whoever writes
+// the functions (launch/process/replaced_libraries.h, generate_stubs.py), and the
 // records of the calls that issue work.
 #pragma once
 
@@ -10,7 +11,7 @@
 
 namespace prism::shim {
 
-// Numbered as in generate_stubs.py.
+// Numbered as by those who pack it.
 enum class LibraryAction : uint8_t {
   kDone,
   kCreate,

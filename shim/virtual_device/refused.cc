@@ -1,4 +1,4 @@
-// The functions that the generated stubs of unimplemented names call (generate_stubs.py).
+// The functions that the stand-ins of unimplemented names call (launch/process/facades.h).
 #include "shim/session.h"
 
 extern "C" {

@@ -4,11 +4,11 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
-#include "shim/channel/versions.h"
 #include "shim/observer/observer_loader.h"
 #include "shim/session.h"
 #include "shim/spawned_process.h"
 #include "shim/virtual_device/device_memory.h"
+#include "shim/virtual_device/library_versions.h"
 #include "shim/virtual_device/runtime_state.h"
 
 namespace prism::shim {
@@ -136,12 +136,12 @@ CUresult cuGetErrorName(CUresult error, const char** text) {
 }
 
 cudaError_t cudaRuntimeGetVersion(int* version) {
-  *version = prism::channel::kCudaVersion;
+  *version = prism::shim::CudaVersion();
   return cudaSuccess;
 }
 
 cudaError_t cudaDriverGetVersion(int* version) {
-  *version = prism::channel::kCudaVersion;
+  *version = prism::shim::CudaVersion();
   return cudaSuccess;
 }
 

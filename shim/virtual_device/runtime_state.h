@@ -59,6 +59,9 @@ cudaError_t Copy(void* target, const void* source, size_t bytes, cudaStream_t st
 cudaError_t Set(void* target, int value, size_t bytes, cudaStream_t stream);
 cudaError_t SetWords(void* target, uint32_t value, size_t count, cudaStream_t stream);
 
+// What cudaGetDeviceProperties gives, in CUDA 13's structure.
+cudaError_t ReadProperties(cudaDeviceProp* properties, int device);
+
 // An attribute of the profile's device by cudaDeviceAttr number (CUdevice_attribute has the same
 // numbers).
 int DeviceAttribute(int attribute, int device);

@@ -95,7 +95,7 @@ Result<RunContext> MakeTestContext(const Recording& recording) {
   context.job = recording.job;
   PRISM_ASSIGN_OR_RETURN(context.cluster, LoadCluster("h100-8x"));
   PRISM_ASSIGN_OR_RETURN(context.plan, slicer::MakePlan(context.job, slicer::PlanOptions()));
-  PRISM_ASSIGN_OR_RETURN(context.paths, FindInstallPaths(false));
+  PRISM_ASSIGN_OR_RETURN(context.paths, FindInstallPaths({}, false));
   if (!recording.program.empty()) {
     context.paths.workload = recording.program;
   }

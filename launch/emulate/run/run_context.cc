@@ -59,7 +59,7 @@ void AddDevice(const RunContext& context, const SandboxRequest& request, Variabl
   environment->emplace_back("LD_PRELOAD", InFrontOf(libraries.preload, "LD_PRELOAD"));
   environment->emplace_back("LD_LIBRARY_PATH", InFrontOf(libraries.folder, "LD_LIBRARY_PATH"));
   if (!on_gpu) {
-    environment->emplace_back("PATH", InFrontOf(libraries.folder + "/bin", "PATH"));  // nvidia-smi
+    environment->emplace_back("PATH", InFrontOf(context.paths.programs, "PATH"));
     ShowVirtualGpus(context, environment);
     return;
   }

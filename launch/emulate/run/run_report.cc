@@ -145,10 +145,11 @@ LibraryVersions VersionsOf(const RunContext& context, const MpiSession& session)
   if (!options.graph.empty() && context.sandbox_ranks.empty()) {
     return versions;  // a replay alone
   }
-  const int cuda = context.gpu ? context.gpu->cuda_version : channel::kCudaVersion;
+  const DeviceLibraries& libraries = context.paths.virtual_device;
+  const int cuda = context.gpu ? context.gpu->cuda_version : libraries.cuda_version;
   versions.cuda = cuda == 0 ? "" : DottedVersion(cuda, 1000, 10);
-  versions.nccl = fmt::format("{}.{}", DottedVersion(channel::kNcclVersion, 10'000, 100),
-                              channel::kNcclVersion % 100);
+  const int nccl = libraries.nccl_version == 0 ? channel::kNcclVersion : libraries.nccl_version;
+  versions.nccl = fmt::format("{}.{}", DottedVersion(nccl, 10'000, 100), nccl % 100);
   versions.torch = options.program.empty() ? kTorchVersion : "";  // a program says its own
   return versions;
 }
