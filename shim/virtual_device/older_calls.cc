@@ -36,12 +36,12 @@ struct FieldRun {
   size_t to;
 };
 constexpr FieldRun kRuns[] = {{0, 0},
-                              {offsetof(cudaDeviceProp, totalConstMem), 352},
                               {offsetof(cudaDeviceProp, multiProcessorCount), 388},
                               {offsetof(cudaDeviceProp, integrated), 396},
                               {offsetof(cudaDeviceProp, maxTexture1D), 408},
                               {offsetof(cudaDeviceProp, maxTexture2D), 420},
                               {offsetof(cudaDeviceProp, memoryBusWidth), 612},
+                              {offsetof(cudaDeviceProp, sharedMemPerMultiprocessor), 640},
                               {offsetof(cudaDeviceProp, pageableMemoryAccess), 672},
                               {offsetof(cudaDeviceProp, sharedMemPerBlockOptin), 696},
                               {offsetof(cudaDeviceProp, deviceNumaConfig), kProperties12Bytes}};
