@@ -83,7 +83,6 @@ struct Fragment {
   // Real time, for run.json only.
   double startup_seconds = 0;    // process start to first op
   double iteration_seconds = 0;  // of the last iteration that was seen completely
-  std::string torch_version;     // of the program's own torch, for run.json only; "" not known
 
   bool operator==(const Fragment&) const = default;
 };

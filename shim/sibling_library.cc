@@ -2,23 +2,52 @@
 
 #include <dlfcn.h>
 #include <limits.h>
+#include <link.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 namespace prism::shim {
+namespace {
 
-void* OpenSibling(const char* name) {
-  Dl_info self = {};
-  if (dladdr(reinterpret_cast<const void*>(&OpenSibling), &self) == 0 ||
-      self.dli_fname == nullptr) {
-    return nullptr;
-  }
-  const char* const slash = strrchr(self.dli_fname, '/');
-  const int folder = slash == nullptr ? 0 : static_cast<int>(slash - self.dli_fname + 1);
+// Whether a mapped library is libtorch_cpu of another folder than that of the torch in `data`.
+int IsOtherTorch(dl_phdr_info* info, size_t /*size*/, void* data) {
+  constexpr const char* kLibrary = "/libtorch_cpu.so";
+  char expected[PATH_MAX] = {};
+  struct stat ours = {};
+  struct stat mapped = {};
+  snprintf(expected, sizeof(expected), "%s/lib%s", static_cast<const char*>(data), kLibrary);
+  const char* const end = info->dlpi_name == nullptr ? nullptr : strstr(info->dlpi_name, kLibrary);
+  return end != nullptr && stat(expected, &ours) == 0 && stat(info->dlpi_name, &mapped) == 0 &&
+                 (ours.st_ino != mapped.st_ino || ours.st_dev != mapped.st_dev)
+             ? 1
+             : 0;
+}
+
+}  // namespace
+
+void* OpenForTorch(const char* name, const char* loss) {
+  const char* const folder = getenv(kTorchLibrariesVariable);
+  const char* const torch = getenv(kTorchVariable);
   char path[PATH_MAX] = {};
-  const int written = snprintf(path, sizeof(path), "%.*s%s", folder, self.dli_fname, name);
-  const bool fits = written > 0 && static_cast<size_t>(written) < sizeof(path);
-  return fits ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : nullptr;
+  snprintf(path, sizeof(path), "%s/%s", folder == nullptr ? "" : folder, name);
+  const char* reason =
+      "it was not known that the program uses torch; name its interpreter in "
+      "PRISM_PYTHON";
+  void* library = nullptr;
+  if (torch != nullptr && dl_iterate_phdr(&IsOtherTorch, const_cast<char*>(torch)) != 0) {
+    reason =
+        "the program uses another torch than that of its command; name its interpreter in "
+        "PRISM_PYTHON";
+  } else if (folder != nullptr) {
+    library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    reason = library == nullptr ? dlerror() : "";
+  }
+  if (library == nullptr) {
+    fprintf(stderr, "prism shim: %s: %s\n", loss, reason);
+  }
+  return library;
 }
 
 }  // namespace prism::shim

@@ -1,11 +1,14 @@
-// Our libraries that need libtorch: they are beside libprism_shim.so and are opened once a program
-// turns out to use libtorch.
+// Our libraries that need libtorch: opened once a program turns out to use libtorch.
 #pragma once
 
 namespace prism::shim {
 
-// dlopen, with local symbols, of `name` in the folder of the library that contains this code.
-// nullptr when it cannot be opened: dlerror() says why.
-void* OpenSibling(const char* name);
+// The folder of the libraries for the program's torch, and that torch's own.
+inline constexpr const char* kTorchLibrariesVariable = "PRISM_TORCH_LIBRARIES";
+inline constexpr const char* kTorchVariable = "PRISM_TORCH";
+
+// dlopen, with local symbols, of `name` among those libraries. nullptr, with the reason on stderr
+// behind `loss`, when it cannot be opened or the process has another torch than they are for.
+void* OpenForTorch(const char* name, const char* loss);
 
 }  // namespace prism::shim

@@ -119,7 +119,6 @@ std::string EncodeFragmentHead(const Fragment& fragment) {
   }
   head.set_startup_seconds(fragment.startup_seconds);
   head.set_iteration_seconds(fragment.iteration_seconds);
-  head.set_torch_version(fragment.torch_version);
   head.set_warmup_iterations(fragment.warmup_iterations);
   head.set_iterations(fragment.iterations);
   head.set_varies(fragment.varies);
@@ -223,7 +222,6 @@ Status DecodeFragmentHead(std::string_view payload,
   }
   fragment->startup_seconds = head.startup_seconds();
   fragment->iteration_seconds = head.iteration_seconds();
-  fragment->torch_version = head.torch_version();
   fragment->warmup_iterations = head.warmup_iterations();
   fragment->iterations = head.iterations();
   fragment->varies = head.varies();

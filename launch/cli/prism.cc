@@ -10,7 +10,7 @@
 #include "launch/cli/verb.h"
 #include "launch/exit_codes.h"
 #include "launch/process/output.h"
-#include "launch/version.h"
+#include "launch/process/torch_libraries.h"
 
 namespace prism::launch {
 namespace {
@@ -113,7 +113,7 @@ int Run(const std::vector<std::string>& words) {
     return Say("prism", HelpText(verbs));
   }
   if (!words.empty() && words[0] == "--version") {
-    return Say("prism", fmt::format("prism {}\n", kVersion));
+    return Say("prism", VersionText("prism"));
   }
   for (const Verb& verb : verbs) {
     if (const size_t taken = WordsOf(verb, words); taken > 0) {

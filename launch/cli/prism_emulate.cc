@@ -27,7 +27,7 @@
 #include "launch/process/output.h"
 #include "launch/process/progress.h"
 #include "launch/process/stop_watch.h"
-#include "launch/version.h"
+#include "launch/process/torch_libraries.h"
 #include "replayer/report/json.h"
 #include "replayer/report/text.h"
 
@@ -91,6 +91,9 @@ Result<replayer::Summary> Report(const RunContext& context,
     input.warnings.insert(input.warnings.end(), more.begin(), more.end());
   }
   input.device = NameOf(kDeviceNames, context.options.device);
+  if (!record.versions.torch.empty()) {
+    input.torch = record.versions.torch;
+  }
   if (context.gpu) {
     input.device_scale = context.options.device_scale;
   }
@@ -199,8 +202,7 @@ std::optional<std::string> Answer(const CommandLine& line) {
   if (line.show_help) {
     return HelpText();
   }
-  return line.show_version ? std::make_optional(fmt::format("{} {}\n", kProgram, kVersion))
-                           : std::nullopt;
+  return line.show_version ? std::make_optional(VersionText(kProgram)) : std::nullopt;
 }
 
 int Run(const std::vector<std::string>& arguments) {
@@ -236,12 +238,12 @@ int Run(const std::vector<std::string>& arguments) {
     return Say(kProgram, context->options.format == OutputFormat::kJson ? PlanJson(*context)
                                                                         : PlanText(*context));
   }
+  InstallInterruptHandlers();
   Result<InstallPaths> paths = FindInstallPaths(context->options.program, context->gpu.has_value());
   if (!paths.ok()) {
     return Fail(kProgram, paths.status(), context->options.color);
   }
   context->paths = *std::move(paths);
-  InstallInterruptHandlers();
   Result<MpiSession> session = MpiSession::Start();
   if (!session.ok()) {
     return Fail(kProgram, session.status(), context->options.color);

@@ -71,9 +71,12 @@ Result<VerbArguments> VerbArguments::Parse(const VerbSpec& spec,
   VerbArguments parsed;
   parsed.words_ = arguments;
   parsed.rows_ = RowsOf(spec);
-  PRISM_ASSIGN_OR_RETURN(
-      SplitCommandLine split,
-      SplitArguments(parsed.rows_, arguments, fmt::format("see prism {} --help", spec.name)));
+  const auto end = std::ranges::find(arguments, "--");  // behind it are operands alone
+  PRISM_ASSIGN_OR_RETURN(SplitCommandLine split,
+                         SplitArguments(parsed.rows_, {arguments.begin(), end},
+                                        fmt::format("see prism {} --help", spec.name)));
+  split.operands.insert(split.operands.end(), end == arguments.end() ? end : end + 1,
+                        arguments.end());
   for (const OptionRow& row : parsed.rows_) {
     if (row.is_switch() && !split.IsOn(row.key())) {
       split.given.erase(row.key());
@@ -176,7 +179,7 @@ Status CheckRank(int64_t rank, const graph::Graph& graph) {
 std::vector<Verb> AllVerbs() {
   return {ReplayVerb(),  ReportVerb(), GraphShowVerb(), GraphValidateVerb(), DiffVerb(),
           MemVerb(),     ImportVerb(), ExportVerb(),    FlightVerb(),        SearchVerb(),
-          PresetsVerb(), BenchVerb(),  CompletionVerb()};
+          PresetsVerb(), BenchVerb(),  DoctorVerb(),    CompletionVerb()};
 }
 
 std::vector<OptionRow> RowsOf(const VerbSpec& spec) {

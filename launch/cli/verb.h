@@ -100,6 +100,7 @@ std::vector<Verb> AllVerbs();  // in the order of --help
 Verb BenchVerb();
 Verb CompletionVerb();
 Verb DiffVerb();
+Verb DoctorVerb();
 Verb ExportVerb();
 Verb FlightVerb();
 Verb GraphShowVerb();

@@ -16,7 +16,7 @@
 #include "launch/inputs/presets.h"
 #include "launch/process/facades.h"
 #include "launch/process/install_paths.h"
-#include "launch/process/program_files.h"
+#include "launch/process/program_torch.h"
 
 namespace prism::launch {
 namespace {
@@ -78,9 +78,9 @@ Result<std::string> ListPresets(OutputFormat format) {
 }
 
 Result<std::string> ShowSurface(OutputFormat format) {
-  const std::string python = DefaultPython();
+  PRISM_ASSIGN_OR_RETURN(const TorchInstall torch, FindTorch(DefaultPython()));
   PRISM_ASSIGN_OR_RETURN(const std::vector<SurfaceName> names,
-                         DeviceSurface(LoadedFiles({python}, python), ShimLibrary()));
+                         DeviceSurface(LoadedFiles(torch, {}), ShimLibrary()));
   std::string text;
   JsonWriter json(&text, JsonWriter::Style::kOneLine);
   if (format == OutputFormat::kJson) {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <sstream>
@@ -14,19 +13,15 @@
 
 #include "graph/base/file.h"
 #include "launch/process/facades.h"
-#include "launch/process/program_files.h"
+#include "launch/process/linked_libraries.h"
+#include "launch/process/program_torch.h"
+#include "launch/process/torch_libraries.h"
 
 namespace prism::launch {
 namespace {
 
-std::filesystem::path InstallRoot() {
-  std::error_code ignored;
-  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", ignored);
-  return program.parent_path().parent_path();
-}
-
 // If a preloaded library were missing, the loader would only print a message, and the program would
-// run on a real GPU, or on none; without the observer, groups have no members.
+// run on a real GPU, or on none.
 Status CheckBuilt(const std::filesystem::path& library) {
   std::error_code ignored;
   if (std::filesystem::exists(library, ignored)) {
@@ -48,10 +43,8 @@ Status CheckPreloadable(const std::filesystem::path& lib) {
 }
 
 // What stands in for the libraries of the program's CUDA.
-Result<DeviceLibraries> MakeVirtualDevice(const std::vector<std::string>& command) {
-  PRISM_RETURN_IF_ERROR(CheckBuilt(ShimLibrary()));
-  PRISM_ASSIGN_OR_RETURN(Facades facades,
-                         WriteFacades(LoadedFiles(command, DefaultPython()), ShimLibrary()));
+Result<DeviceLibraries> MakeVirtualDevice(const std::vector<std::string>& files) {
+  PRISM_ASSIGN_OR_RETURN(Facades facades, WriteFacades(files, ShimLibrary()));
   DeviceLibraries libraries = {.preload = ShimLibrary(),
                                .folder = facades.folder,
                                .cuda_version = facades.cuda_version,
@@ -88,30 +81,53 @@ Result<DeviceLibraries> FindDeviceLibraries(const std::filesystem::path& lib, co
 }  // namespace
 
 Result<InstallPaths> FindInstallPaths(const std::vector<std::string>& command, bool with_gpu) {
-  const std::filesystem::path root = InstallRoot();
-  const std::filesystem::path lib = root / "lib";
+  const std::filesystem::path lib = LibraryFolder();
   PRISM_RETURN_IF_ERROR(CheckPreloadable(lib));
+  PRISM_RETURN_IF_ERROR(CheckBuilt(ShimLibrary()));
   InstallPaths paths;
-  paths.workload = (root / "bin" / "prism-workload").string();
-  std::error_code ignored;
-  if (!std::filesystem::exists(paths.workload, ignored)) {
-    return EnvironmentLacks(fmt::format(
-        "{} is missing; run ./run.sh, which installs torch and builds it", paths.workload));
-  }
   paths.programs = (lib / "prism" / "bin").string();
-  PRISM_ASSIGN_OR_RETURN(
-      paths.virtual_device,
-      MakeVirtualDevice(command.empty() ? std::vector<std::string>{paths.workload} : command));
   if (with_gpu) {
     PRISM_ASSIGN_OR_RETURN(paths.gpu, FindDeviceLibraries(lib, "prism-cuda"));
   }
-  PRISM_RETURN_IF_ERROR(CheckBuilt(lib / "libprism_observer.so"));
-  PRISM_RETURN_IF_ERROR(CheckBuilt(lib / "libprism_rendezvous.so"));
+  if (command.empty()) {
+    PRISM_ASSIGN_OR_RETURN(paths.torch, FindTorch(DefaultPython()));
+    PRISM_ASSIGN_OR_RETURN(const std::string folder,
+                           ProvideTorchLibraries(*paths.torch, {kWorkload}));
+    paths.workload = folder + "/" + kWorkload;
+  } else {
+    PRISM_ASSIGN_OR_RETURN(paths.torch, FindProgramTorch(command));
+  }
+  if (paths.torch) {
+    PRISM_ASSIGN_OR_RETURN(paths.torch_libraries,
+                           ProvideTorchLibraries(*paths.torch, {kObserver, kRendezvous}));
+  }
+  PRISM_ASSIGN_OR_RETURN(paths.virtual_device,
+                         MakeVirtualDevice(LoadedFiles(paths.torch, command)));
   return paths;
 }
 
+std::vector<std::string> LoadedFiles(const std::optional<TorchInstall>& torch,
+                                     const std::vector<std::string>& command) {
+  std::vector<std::string> files;
+  if (!torch) {
+    files = {FindOnPath(command[0])};
+    const Result<TorchInstall> other = AskInterpreter({DefaultPython()});
+    return FindLinkedLibraries(files).users.empty() && other.ok() && !other->folder.empty()
+               ? LoadedFiles(*other, command)
+               : files;
+  }
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(torch->folder + "/lib", ignored)) {
+    if (entry.path().extension() == ".so") {
+      files.push_back(entry.path().string());
+    }
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
 Status BecomeProgram(const std::string& name, const std::vector<std::string>& arguments) {
-  std::string program = (InstallRoot() / "bin" / name).string();
+  std::string program = InstallRoot() + "/bin/" + name;
   std::vector<std::string> words = arguments;
   std::vector<char*> pointers = {program.data()};
   for (std::string& word : words) {
@@ -123,21 +139,18 @@ Status BecomeProgram(const std::string& name, const std::vector<std::string>& ar
                                       std::strerror(errno)));
 }
 
+std::string InstallRoot() {
+  std::error_code ignored;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", ignored);
+  return program.parent_path().parent_path().string();
+}
+
 std::string LibraryFolder() {
-  return (InstallRoot() / "lib").string();
+  return InstallRoot() + "/lib";
 }
 
 std::string ShimLibrary() {
   return LibraryFolder() + "/libprism_shim.so";
-}
-
-std::string DefaultPython() {
-  if (const char* const chosen = std::getenv("PRISM_PYTHON"); chosen != nullptr) {
-    return chosen;
-  }
-  const std::filesystem::path own = InstallRoot().parent_path() / ".venv/bin/python";
-  std::error_code ignored;
-  return std::filesystem::exists(own, ignored) ? own.string() : "python3";
 }
 
 }  // namespace prism::launch

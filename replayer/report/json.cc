@@ -100,6 +100,7 @@ void WriteSummary(const Summary& summary, JsonWriter* json) {
   json->EndObject();
   json->Field("device", summary.device);
   json->OptionalField("device_scale", summary.device_scale);
+  json->OptionalField("torch", summary.torch);
   WriteTimes(summary, json);
   WriteMemoryAndGraph(summary, json);
   json->Key("sandbox_ranks").BeginArray();

@@ -197,7 +197,7 @@ uint32_t ContextOf(const at::RecordFunction& function) {
 }
 
 void ReportAllocatorStats() {
-  using c10::CachingAllocator::StatType;
+  using c10::CachingDeviceAllocator::StatType;
   try {
     const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(c10::cuda::current_device());
     const auto all = static_cast<size_t>(StatType::AGGREGATE);

@@ -2,7 +2,6 @@
 
 #include <dlfcn.h>
 #include <link.h>
-#include <stdio.h>
 #include <string.h>
 
 #include <atomic>
@@ -24,15 +23,13 @@ int IsLibtorch(dl_phdr_info* info, size_t /*size*/, void* /*data*/) {
 }
 
 void Load() {
-  void* const library = OpenSibling("libprism_observer.so");
+  void* const library =
+      OpenForTorch("libprism_observer.so", "no framework op names will be recorded");
   using Start = void();
   auto* const start = library == nullptr
                           ? nullptr
                           : reinterpret_cast<Start*>(dlsym(library, "prism_observer_start"));
   if (start == nullptr) {
-    const char* const reason = dlerror();
-    fprintf(stderr, "prism shim: no framework op names will be recorded: %s\n",
-            reason == nullptr ? "libprism_observer.so" : reason);
     Count("observer_missing");
     return;
   }

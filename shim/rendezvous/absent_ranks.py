@@ -7,6 +7,7 @@ functions are replaced, not names, because other modules hold the functions alre
 import ctypes
 import dataclasses
 import importlib.machinery
+import inspect
 import os
 import sys
 import types
@@ -25,7 +26,12 @@ def _root_is_absent(c10d, group, src, group_src):
     return _shim.prism_shim_rank_is_present(root) == 0
 
 
-def _broadcast_own(c10d, object_list, src, group, device, group_src):
+# Releases from 2.15 on have one more argument: how objects are written.
+def _format_of(weights_only):
+    return () if weights_only is None else (weights_only,)
+
+
+def _broadcast_own(c10d, object_list, src, group, device, group_src, weights_only=None):
     """broadcast_object_list of an absent root.
 
     Every tensor starts as it would if the objects here were the root's, so that a broadcast that has
@@ -34,7 +40,8 @@ def _broadcast_own(c10d, object_list, src, group, device, group_src):
     torch = c10d.torch
     group = c10d._group_or_default_group(group)
     device = device or c10d._get_object_coll_device(group)
-    tensors, sizes = zip(*[c10d._object_to_tensor(each, device, group) for each in object_list])
+    tensors, sizes = zip(*[c10d._object_to_tensor(each, device, group, *_format_of(weights_only))
+                           for each in object_list])
     own_sizes = torch.cat(sizes).tolist()
     sizes = torch.tensor(own_sizes, device=device)
     root = {"src": src, "group_src": group_src, "group": group}
@@ -51,15 +58,17 @@ def _broadcast_own(c10d, object_list, src, group, device, group_src):
         return
     offset = 0
     for i, size in enumerate(sizes):
-        object_list[i] = c10d._tensor_to_object(payload[offset:offset + size], size, group)
+        object_list[i] = c10d._tensor_to_object(payload[offset:offset + size], size, group,
+                                                *_format_of(weights_only))
         offset += size
 
 
-def _scatter_own(c10d, output_list, src, group, group_src):
+def _scatter_own(c10d, output_list, input_list, src, group, group_src, weights_only=None):
     """scatter_object_list of an absent root: the same calls, and what is there stays."""
+    del input_list
     group = c10d._group_or_default_group(group)
     device = c10d._get_object_coll_device(group)
-    tensor, size = c10d._object_to_tensor(output_list[0], device, group)
+    tensor, size = c10d._object_to_tensor(output_list[0], device, group, *_format_of(weights_only))
     root = {"src": src, "group_src": group_src, "group": group}
     if src is None and group_src is None:
         root["src"] = 0
@@ -72,7 +81,7 @@ def _scatter_own(c10d, output_list, src, group, group_src):
     c10d.scatter(size, **root)
     # No pickled object is empty: where nothing is known to have been given, NCCL's receive has zeros.
     if int(size.item()) > 0 and not c10d.torch.equal(output.cpu(), before):
-        output_list[0] = c10d._tensor_to_object(output, size, group)
+        output_list[0] = c10d._tensor_to_object(output, size, group, *_format_of(weights_only))
 
 
 def _gathers_of_absent(c10d, group, dst, group_dst):
@@ -87,12 +96,13 @@ def _gathers_of_absent(c10d, group, dst, group_dst):
                for rank in c10d.get_process_group_ranks(group))
 
 
-def _gather_own(c10d, obj, object_gather_list, group):
+def _gather_own(c10d, obj, object_gather_list, dst, group, group_dst, weights_only=None):
     """gather_object at the root: the same calls; a member that gives nothing gives what the root has."""
+    del dst, group_dst
     torch = c10d.torch
     group = c10d._group_or_default_group(group)
     device = c10d._get_object_coll_device(group)
-    tensor, size = c10d._object_to_tensor(obj, device, group)
+    tensor, size = c10d._object_to_tensor(obj, device, group, *_format_of(weights_only))
     ranks = group.size()
     sizes = list(torch.zeros(ranks, dtype=torch.long, device=device).split(1))
     c10d.all_gather(sizes, size, group=group)
@@ -103,40 +113,63 @@ def _gather_own(c10d, obj, object_gather_list, group):
     # No pickled object begins with a zero.
     for i, first in enumerate(gathered[:, 0].tolist()):
         object_gather_list[i] = (
-            obj if first == 0 else c10d._tensor_to_object(gathered[i], sizes[i], group))
+            obj if first == 0 else c10d._tensor_to_object(gathered[i], sizes[i], group,
+                                                          *_format_of(weights_only)))
 
 
 def _replace_bodies(c10d):
-    c10d._prism_root_is_absent = lambda *where: _root_is_absent(c10d, *where)
-    c10d._prism_broadcast_own = lambda *arguments: _broadcast_own(c10d, *arguments)
-    c10d._prism_scatter_own = lambda *arguments: _scatter_own(c10d, *arguments)
-    c10d._prism_gathers_of_absent = lambda *where: _gathers_of_absent(c10d, *where)
-    c10d._prism_gather_own = lambda *arguments: _gather_own(c10d, *arguments)
-
-    def broadcast_object_list(object_list, src=None, group=None, device=None, group_src=None):
-        if _prism_root_is_absent(group, src, group_src):  # noqa: F821
-            return _prism_broadcast_own(object_list, src, group, device, group_src)  # noqa: F821
-        return _prism_broadcast_object_list(object_list, src, group, device, group_src)  # noqa: F821
-
-    def scatter_object_list(scatter_object_output_list, scatter_object_input_list=None, src=None,
-                            group=None, group_src=None):
-        if _prism_root_is_absent(group, src, group_src):  # noqa: F821
-            return _prism_scatter_own(scatter_object_output_list, src, group, group_src)  # noqa: F821
-        return _prism_scatter_object_list(scatter_object_output_list,  # noqa: F821
-                                          scatter_object_input_list, src, group, group_src)
-
-    def gather_object(obj, object_gather_list=None, dst=None, group=None, group_dst=None):
-        if _prism_gathers_of_absent(group, dst, group_dst):  # noqa: F821
-            return _prism_gather_own(obj, object_gather_list, group)  # noqa: F821
-        return _prism_gather_object(obj, object_gather_list, dst, group, group_dst)  # noqa: F821
-
-    for body in (broadcast_object_list, scatter_object_list, gather_object):
-        function = getattr(c10d, body.__name__)
+    def replace(name, is_own, own):
+        function = getattr(c10d, name)
         function = getattr(function, "__wrapped__", function)
         original = types.FunctionType(function.__code__, function.__globals__, function.__name__,
                                       function.__defaults__, function.__closure__)
-        setattr(c10d, "_prism_" + body.__name__, original)
-        function.__code__ = body.__code__
+        signature = inspect.signature(original)
+
+        def call(*positional, **named):
+            given = signature.bind(*positional, **named)
+            given.apply_defaults()
+            if is_own(given.arguments):
+                return own(c10d, **{_SHORT.get(key, key): value
+                                    for key, value in given.arguments.items()})
+            return original(*positional, **named)
+
+        setattr(c10d, "_prism_" + name, call)
+        exec(f"def body(*positional, **named): return _prism_{name}(*positional, **named)", bodies)
+        function.__code__ = bodies["body"].__code__
+        function.__defaults__ = None
+
+    def root_is_absent(given):
+        return _root_is_absent(c10d, given["group"], given["src"], given["group_src"])
+
+    def gathers_of_absent(given):
+        return _gathers_of_absent(c10d, given["group"], given["dst"], given["group_dst"])
+
+    bodies = {}
+    replace("broadcast_object_list", root_is_absent, _broadcast_own)
+    replace("scatter_object_list", root_is_absent, _scatter_own)
+    replace("gather_object", gathers_of_absent, _gather_own)
+    if tuple(int(part) for part in c10d.torch.__version__.split(".")[:2]) < (2, 8):
+        _tell_members(c10d)
+
+
+_SHORT = {"scatter_object_output_list": "output_list", "scatter_object_input_list": "input_list"}
+
+
+def _tell_members(c10d):
+    """A gloo group of these releases does not know its members."""
+    expect = ctypes.CFUNCTYPE(None, ctypes.POINTER(ctypes.c_uint64), ctypes.c_size_t)(
+        _EXPECT_MEMBERS)  # noqa: F821
+    make_group = c10d._new_process_group_helper
+
+    def make_and_tell(group_size, group_rank, global_ranks_in_group, *rest, **named):
+        ranks = list(global_ranks_in_group)
+        expect((ctypes.c_uint64 * len(ranks))(*ranks), len(ranks))
+        try:
+            return make_group(group_size, group_rank, global_ranks_in_group, *rest, **named)
+        finally:
+            expect(None, 0)
+
+    c10d._new_process_group_helper = make_and_tell
 
 
 def _add_absent_agents(rendezvous):
@@ -209,9 +242,11 @@ def _all_present():
 def _trust_plans(planner):
     """A plan that lacks the shards of absent ranks covers no tensor."""
     validate = planner._validate_global_plan
+    # From 2.13 on it returns what is wrong, before whether all is well.
+    well = [] if "list" in str(validate.__annotations__.get("return")) else True
 
     def trusting(plans, metadata):
-        return validate(plans, metadata) if _all_present() else True
+        return validate(plans, metadata) if _all_present() else well
 
     planner._validate_global_plan = trusting
 

@@ -9,6 +9,7 @@
 
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 
+#include "shim/observer/torch_versions.h"
 #include "shim/rendezvous/python_hooks.h"
 #include "shim/rendezvous/store_client.h"
 
@@ -31,9 +32,11 @@ class ServedFileStore final : public c10d::FileStore {
     Table().clients.erase(this);
   }
 
+#if PRISM_TORCH_CLONES_STORES
   c10::intrusive_ptr<c10d::Store> clone() override {
     return c10::make_intrusive<ServedFileStore>(path_, numWorkers_, Find().construct);
   }
+#endif
 
   void set(const std::string& key, const Bytes& value) override { Client().set(key, value); }
   Bytes compareSet(const std::string& key, const Bytes& expected, const Bytes& desired) override {
@@ -52,7 +55,9 @@ class ServedFileStore final : public c10d::FileStore {
             const std::chrono::milliseconds& timeout) override {
     Client().wait(keys, timeout);
   }
+#if PRISM_TORCH_LISTS_KEYS
   std::vector<std::string> listKeys() override { return Client().listKeys(); }
+#endif
 
  private:
   struct Served {

@@ -3,6 +3,7 @@
 
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
+#include "shim/observer/torch_versions.h"
 #include "shim/rendezvous/gloo_calls.h"
 #include "shim/rendezvous/gloo_group.h"
 #include "shim/rendezvous/host_buffer.h"
@@ -138,16 +139,16 @@ WorkPointer ProcessGroupGloo::reduce(Tensors& tensors, const ReduceOptions& opts
                          });
 }
 
-WorkPointer ProcessGroupGloo::_allgather_base(at::Tensor& output_tensor,
-                                              at::Tensor& input_tensor,
-                                              const AllgatherOptions& /*opts*/) {
+WorkPointer ProcessGroupGloo::PRISM_TORCH_ALL_GATHER(at::Tensor& output_tensor,
+                                                     at::Tensor& input_tensor,
+                                                     const AllgatherOptions& /*opts*/) {
   return AllGatherInto(GroupOf(*this, contexts_), OpType::_ALLGATHER_BASE, {output_tensor},
                        {input_tensor});
 }
 
-WorkPointer ProcessGroupGloo::allgather_into_tensor_coalesced(Tensors& outputs,
-                                                              Tensors& inputs,
-                                                              const AllgatherOptions& /*opts*/) {
+WorkPointer ProcessGroupGloo::PRISM_TORCH_ALL_GATHERS(Tensors& outputs,
+                                                      Tensors& inputs,
+                                                      const AllgatherOptions& /*opts*/) {
   return AllGatherInto(GroupOf(*this, contexts_), OpType::ALLGATHER_COALESCED, outputs, inputs);
 }
 
@@ -253,23 +254,23 @@ WorkPointer ProcessGroupGloo::reduce_scatter(Tensors& outputs,
                          });
 }
 
-WorkPointer ProcessGroupGloo::_reduce_scatter_base(at::Tensor& outputTensor,
-                                                   at::Tensor& inputTensor,
-                                                   const ReduceScatterOptions& opts) {
+WorkPointer ProcessGroupGloo::PRISM_TORCH_REDUCE_SCATTER(at::Tensor& outputTensor,
+                                                         at::Tensor& inputTensor,
+                                                         const ReduceScatterOptions& opts) {
   return ReduceScatterFrom(GroupOf(*this, contexts_), {outputTensor}, {inputTensor}, opts.reduceOp);
 }
 
-WorkPointer ProcessGroupGloo::reduce_scatter_tensor_coalesced(Tensors& outputTensors,
-                                                              Tensors& inputTensors,
-                                                              const ReduceScatterOptions& opts) {
+WorkPointer ProcessGroupGloo::PRISM_TORCH_REDUCE_SCATTERS(Tensors& outputTensors,
+                                                          Tensors& inputTensors,
+                                                          const ReduceScatterOptions& opts) {
   return ReduceScatterFrom(GroupOf(*this, contexts_), outputTensors, inputTensors, opts.reduceOp);
 }
 
-WorkPointer ProcessGroupGloo::alltoall_base(at::Tensor& outputTensor,
-                                            at::Tensor& inputTensor,
-                                            std::vector<int64_t>& outputCounts,
-                                            std::vector<int64_t>& inputCounts,
-                                            const AllToAllOptions& /*opts*/) {
+WorkPointer ProcessGroupGloo::PRISM_TORCH_ALL_TO_ALL(at::Tensor& outputTensor,
+                                                     at::Tensor& inputTensor,
+                                                     std::vector<int64_t>& outputCounts,
+                                                     std::vector<int64_t>& inputCounts,
+                                                     const AllToAllOptions& /*opts*/) {
   CpuGroup& group = GroupOf(*this, contexts_);
   if (!outputCounts.empty() || !inputCounts.empty()) {
     return prism::shim::StartUnequalAllToAll(group, {outputTensor, outputCounts},
@@ -285,5 +286,15 @@ WorkPointer ProcessGroupGloo::alltoall_base(at::Tensor& outputTensor,
                            output.Publish();
                          });
 }
+
+#if PRISM_TORCH_GLOO_HAS_ALL_TO_ALL
+WorkPointer ProcessGroupGloo::alltoall(Tensors& outputs,
+                                       Tensors& inputs,
+                                       const AllToAllOptions& /*opts*/) {
+  CheckList("alltoall", outputs, size_);
+  CheckList("alltoall", inputs, size_);
+  return prism::shim::StartListedAllToAll(GroupOf(*this, contexts_), outputs, inputs);
+}
+#endif
 
 }  // namespace c10d

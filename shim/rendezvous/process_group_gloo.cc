@@ -12,9 +12,11 @@
 
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
+#include "shim/observer/torch_versions.h"
 #include "shim/rendezvous/gloo_calls.h"
 #include "shim/rendezvous/gloo_group.h"
 #include "shim/rendezvous/host_buffer.h"
+#include "shim/rendezvous/python_hooks.h"
 
 namespace c10d {
 
@@ -68,6 +70,7 @@ WorkPointer StartTransfer(CpuGroup& group, const at::Tensor& tensor, const Trans
   return work;
 }
 
+#if PRISM_TORCH_GLOO_SPLITS
 // Options of another backend are passed if a group for both kinds of device is split.
 c10::intrusive_ptr<ProcessGroupGloo::Options> OptionsFrom(
     const c10::intrusive_ptr<Backend::Options>& given) {
@@ -78,6 +81,7 @@ c10::intrusive_ptr<ProcessGroupGloo::Options> OptionsFrom(
   }
   return options;
 }
+#endif
 
 }  // namespace
 
@@ -85,17 +89,26 @@ ProcessGroupGloo::ProcessGroupGloo(const c10::intrusive_ptr<Store>& store,
                                    int rank,
                                    int size,
                                    c10::intrusive_ptr<Options> options)
-    : Backend(rank, size), options_(std::move(options)), local_id_(0) {
-  contexts_.push_back(std::make_shared<CpuGroup>(store, rank, size));
+    : Backend(rank, size), options_(std::move(options)) {
+  auto group = std::make_shared<CpuGroup>(store, rank, size);
+#if PRISM_TORCH_GLOO_KNOWS_MEMBERS
+  local_id_ = 0;
+#else
+  group->SetMembers(prism::shim::MembersFromPython());
+#endif
+  contexts_.push_back(std::move(group));
   init();
 }
 
 ProcessGroupGloo::~ProcessGroupGloo() = default;
 
+#if PRISM_TORCH_GLOO_KNOWS_MEMBERS
 const std::vector<uint64_t>& ProcessGroupGloo::groupRanks() const {
   return options_->global_ranks_in_group;
 }
+#endif
 
+#if PRISM_TORCH_GLOO_SPLITS
 c10::intrusive_ptr<Backend> ProcessGroupGloo::split(
     const c10::intrusive_ptr<Store>& store,
     const std::vector<int>& ranks,
@@ -124,6 +137,17 @@ c10::intrusive_ptr<Backend> ProcessGroupGloo::merge(
   auto options = OptionsFrom(opts);
   return c10::make_intrusive<ProcessGroupGloo>(store->clone(), rank, size, options);
 }
+#endif
+
+#if PRISM_TORCH_GLOO_RECONFIGURES
+ReconfigureHandle ProcessGroupGloo::get_reconfigure_handle() const {
+  TORCH_CHECK(false, "a CPU process group with absent members cannot be reconfigured");
+}
+
+c10::intrusive_ptr<Work> ProcessGroupGloo::reconfigure(const ReconfigureOptions& /*opts*/) {
+  TORCH_CHECK(false, "a CPU process group with absent members cannot be reconfigured");
+}
+#endif
 
 c10::intrusive_ptr<Work> ProcessGroupGloo::send(std::vector<at::Tensor>& tensors,
                                                 int dstRank,
@@ -164,17 +188,13 @@ void ProcessGroupGloo::monitoredBarrier(const BarrierOptions& opts, bool /*waitA
 void ProcessGroupGloo::enableCollectivesTiming() {
 }
 
+#if PRISM_TORCH_GLOO_NUMBERS_GROUP
 void ProcessGroupGloo::setSequenceNumberForGroup() {
 }
+#endif
 
 uint64_t ProcessGroupGloo::getSequenceNumberForGroup() {
   return GroupOf(*this, contexts_).sequence();
-}
-
-// No connection is made, so no device is needed.
-std::shared_ptr<::gloo::transport::Device> ProcessGroupGloo::createDefaultDevice(
-    bool /*lazyInit*/) {
-  return nullptr;
 }
 
 }  // namespace c10d
@@ -188,8 +208,8 @@ extern "C" __attribute__((visibility("default"))) void prism_rendezvous_make_glo
   new (self) c10d::ProcessGroupGloo(*store, rank, size, std::move(*options));
 }
 
+// No connection is made, so no device is needed.
 extern "C" __attribute__((visibility("default"))) void* prism_rendezvous_make_gloo_device(
-    std::shared_ptr<::gloo::transport::Device>* result, bool lazy) {
-  return new (result)
-      std::shared_ptr<::gloo::transport::Device>(c10d::ProcessGroupGloo::createDefaultDevice(lazy));
+    std::shared_ptr<::gloo::transport::Device>* result, bool /*lazy*/) {
+  return new (result) std::shared_ptr<::gloo::transport::Device>();
 }

@@ -49,11 +49,8 @@ void* Library() {
     if (getenv(kStoreVariable) == nullptr) {
       return nullptr;
     }
-    void* const opened = OpenSibling("libprism_rendezvous.so");
+    void* const opened = OpenForTorch("libprism_rendezvous.so", "no answers for absent ranks");
     if (opened == nullptr) {
-      const char* const reason = dlerror();
-      fprintf(stderr, "prism shim: no answers for absent ranks: %s\n",
-              reason == nullptr ? "libprism_rendezvous.so" : reason);
       Count("rendezvous_missing");
     }
     return opened;

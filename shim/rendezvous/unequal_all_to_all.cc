@@ -31,23 +31,40 @@ std::vector<size_t> PartBytes(const SplitTensor& split, int size) {
   return bytes;
 }
 
+void AppendTransfer(ExchangeOperation operation,
+                    std::byte* at,
+                    size_t bytes,
+                    size_t peer,
+                    std::vector<CpuCall>* calls) {
+  CpuCall call = Moved(operation, bytes, static_cast<int64_t>(peer));
+  call.channel = kChannel;
+  if (operation == ExchangeOperation::kSend) {
+    call.send = at;
+  } else {
+    call.recv = at;
+  }
+  if (bytes > 0) {
+    calls->push_back(call);
+  }
+}
+
 void AppendTransfers(const HostBuffer& buffer,
                      const std::vector<size_t>& parts,
                      ExchangeOperation operation,
                      std::vector<CpuCall>* calls) {
   auto* at = static_cast<std::byte*>(buffer.data());
   for (size_t peer = 0; peer < parts.size(); ++peer) {
-    CpuCall call = Moved(operation, parts[peer], static_cast<int64_t>(peer));
-    call.channel = kChannel;
-    if (operation == ExchangeOperation::kSend) {
-      call.send = at;
-    } else {
-      call.recv = at;
-    }
-    if (parts[peer] > 0) {
-      calls->push_back(call);
-    }
+    AppendTransfer(operation, at, parts[peer], peer, calls);
     at += parts[peer];
+  }
+}
+
+void AppendTransfers(const std::vector<HostBuffer>& buffers,
+                     ExchangeOperation operation,
+                     std::vector<CpuCall>* calls) {
+  for (size_t peer = 0; peer < buffers.size(); ++peer) {
+    AppendTransfer(operation, static_cast<std::byte*>(buffers[peer].data()), buffers[peer].bytes(),
+                   peer, calls);
   }
 }
 
@@ -68,6 +85,22 @@ c10::intrusive_ptr<c10d::Work> StartUnequalAllToAll(CpuGroup& group,
                            collective.group.Run(calls);
                            target.Publish();
                          });
+}
+
+c10::intrusive_ptr<c10d::Work> StartListedAllToAll(CpuGroup& group,
+                                                   const std::vector<at::Tensor>& outputs,
+                                                   const std::vector<at::Tensor>& inputs) {
+  const std::vector<HostBuffer> targets(outputs.begin(), outputs.end());
+  const std::vector<HostBuffer> sources(inputs.begin(), inputs.end());
+  return StartCollective(group, c10d::OpType::ALLTOALL, outputs, [=](const Collective& collective) {
+    std::vector<CpuCall> calls;
+    AppendTransfers(sources, ExchangeOperation::kSend, &calls);
+    AppendTransfers(targets, ExchangeOperation::kRecv, &calls);
+    collective.group.Run(calls);
+    for (const HostBuffer& target : targets) {
+      target.Publish();
+    }
+  });
 }
 
 }  // namespace prism::shim

@@ -21,4 +21,9 @@ c10::intrusive_ptr<c10d::Work> StartUnequalAllToAll(CpuGroup& group,
                                                     const SplitTensor& output,
                                                     const SplitTensor& input);
 
+// The same of a tensor for each rank, of any sizes.
+c10::intrusive_ptr<c10d::Work> StartListedAllToAll(CpuGroup& group,
+                                                   const std::vector<at::Tensor>& outputs,
+                                                   const std::vector<at::Tensor>& inputs);
+
 }  // namespace prism::shim

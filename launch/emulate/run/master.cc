@@ -247,9 +247,6 @@ Status Master::Build(RunOutcome* outcome) {
     for (const graph::Fragment& fragment : slice_.fragments()) {
       outcome->startup_seconds.push_back(fragment.startup_seconds);
       outcome->iteration_seconds.push_back(fragment.iteration_seconds);
-      if (!fragment.torch_version.empty()) {
-        outcome->torch_version = fragment.torch_version;
-      }
     }
     slicer::StitchInput input;
     input.job = context_.job;

@@ -48,7 +48,6 @@ struct RunOutcome {
   std::map<Rank, std::string> snapshots;  // their memory, as the PyTorch memory viewer opens it
   std::vector<double> startup_seconds;    // of recorded programs, real time
   std::vector<double> iteration_seconds;  // of recorded programs, real time
-  std::string torch_version;              // of a recorded user's program; "": not known
   WallTimes wall;
 };
 

@@ -9,7 +9,6 @@
 
 #include <fmt/format.h>
 
-#include "launch/emulate/sandbox/torch_version.h"
 #include "shim/channel/value_book.h"
 
 namespace prism::launch {
@@ -79,7 +78,6 @@ void RecordedProcess::SeeMeeting(const channel::Record& record,
 void RecordedProcess::SeeTime(const channel::Record& record) {
   if (startup_seconds_ == 0 && record.kind == RecordKind::kKernel) {
     startup_seconds_ = watch_.Seconds();
-    torch_version_ = TorchVersionOf(process_->channel().producer_process());
   }
   if (recorder_.iterations() > iterations_) {
     iterations_ = recorder_.iterations();
@@ -113,7 +111,6 @@ void RecordedProcess::ReportStacks(std::string_view doing) {
 void RecordedProcess::AddRealTimes(graph::Fragment* fragment) const {
   fragment->startup_seconds = startup_seconds_;
   fragment->iteration_seconds = iteration_seconds_;
-  fragment->torch_version = torch_version_;
 }
 
 }  // namespace prism::launch

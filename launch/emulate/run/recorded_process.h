@@ -81,7 +81,6 @@ class RecordedProcess {
   int32_t iterations_ = 0;        // that have ended
   double iterations_end_ = 0;     // when the last of them did
   double iteration_seconds_ = 0;  // its length
-  std::string torch_version_;
   std::string values_;
   size_t nonspeculative_bytes_ = 0;  // of values_, if it has speculative producers
   bool guessed_ = false;

@@ -57,7 +57,13 @@ void AddDevice(const RunContext& context, const SandboxRequest& request, Variabl
   const bool on_gpu = request.mode == channel::Mode::kDevice;
   const DeviceLibraries& libraries = on_gpu ? context.paths.gpu : context.paths.virtual_device;
   environment->emplace_back("LD_PRELOAD", InFrontOf(libraries.preload, "LD_PRELOAD"));
-  environment->emplace_back("LD_LIBRARY_PATH", InFrontOf(libraries.folder, "LD_LIBRARY_PATH"));
+  std::string folders = libraries.folder;
+  if (const auto& torch = context.paths.torch) {
+    environment->emplace_back("PRISM_TORCH", torch->folder);
+    environment->emplace_back("PRISM_TORCH_LIBRARIES", context.paths.torch_libraries);
+    folders += context.options.program.empty() ? ":" + torch->folder + "/lib" : "";
+  }
+  environment->emplace_back("LD_LIBRARY_PATH", InFrontOf(folders, "LD_LIBRARY_PATH"));
   if (!on_gpu) {
     environment->emplace_back("PATH", InFrontOf(context.paths.programs, "PATH"));
     ShowVirtualGpus(context, environment);

@@ -150,7 +150,7 @@ LibraryVersions VersionsOf(const RunContext& context, const MpiSession& session)
   versions.cuda = cuda == 0 ? "" : DottedVersion(cuda, 1000, 10);
   const int nccl = libraries.nccl_version == 0 ? channel::kNcclVersion : libraries.nccl_version;
   versions.nccl = fmt::format("{}.{}", DottedVersion(nccl, 10'000, 100), nccl % 100);
-  versions.torch = options.program.empty() ? kTorchVersion : "";  // a program says its own
+  versions.torch = context.paths.torch ? context.paths.torch->version : "";
   return versions;
 }
 
@@ -161,9 +161,8 @@ std::string RunJson(const RunRecord& record, const RunOutcome& outcome) {
   json.ArrayField("command", record.command);
   json.Key("versions").BeginObject();
   json.Field("prism", kVersion);
-  const std::string& own_torch = outcome.torch_version;
   for (const auto& [library, version] :
-       {std::pair{"torch", own_torch.empty() ? &record.versions.torch : &own_torch},
+       {std::pair{"torch", &record.versions.torch},
         {"cuda", &record.versions.cuda},
         {"nccl", &record.versions.nccl},
         {"mpi", &record.versions.mpi}}) {

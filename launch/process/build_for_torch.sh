@@ -1,0 +1,55 @@
+#!/bin/sh
+# Builds what needs libtorch's headers, for one torch:
+#   build_for_torch.sh OUT CXX11_ABI INCLUDES FILE...
+# OUT: an existing folder. CXX11_ABI: 1, or 0 for a torch with the old std::string. INCLUDES: folders of
+# headers of torch, CUDA and NCCL, joined by colons. FILE: those of torch_sources.txt. The sources of a
+# file are one unit, since parsing libtorch's headers takes most of the time. No library of torch is
+# needed: names are linked in its place, and what is undefined is found in the process.
+set -eu
+out=$1 abi=$2 includes=$3
+shift 3
+root=$(cd "$(dirname "$0")/../.." && pwd)
+compiler=${CXX:-c++}
+work=$out/work
+mkdir -p "$work/shim/rendezvous"
+
+add() { printf '"%s"\n' "$@" >>"$work/options"; }
+add -std=c++20 -O1 -fPIC -fvisibility=hidden -w -D_GLIBCXX_USE_CXX11_ABI="$abi" \
+  -DUSE_C10D_NCCL -DUSE_C10D_GLOO -DFMT_HEADER_ONLY "-I$root" "-I$work"
+for folder in "$root/third_party" "$root/shim/rendezvous/gloo_headers"; do
+  add -isystem "$folder"
+done
+IFS=:
+for folder in $includes; do
+  add -isystem "$folder"
+  [ ! -d "$folder/torch/csrc/api/include" ] || add -isystem "$folder/torch/csrc/api/include"
+done
+unset IFS
+
+for library in torch_cpu torch_cuda c10_cuda c10; do
+  $compiler -shared -nostdlib -x c++ /dev/null "-Wl,-soname,lib$library.so" -o "$work/lib$library.so"
+done
+{
+  printf '#pragma once\nnamespace prism::shim {\n'
+  printf 'inline constexpr const char* kAbsentRanksSource = R"PYTHON('
+  cat "$root/shim/rendezvous/absent_ranks.py"
+  printf ')PYTHON";\n}\n'
+} >"$work/shim/rendezvous/absent_ranks_source.h"
+
+jobs=
+for file in "$@"; do
+  grep "^$file " "$root/launch/process/torch_sources.txt" |
+    sed 's/.* \(.*\)/#include "\1"/' >"$work/$file.cc"
+  case $file in
+    *.so) kind="-shared -Wl,-Bsymbolic" ;;
+    *) kind="-pie" ;;
+  esac
+  $compiler "@$work/options" $kind "$work/$file.cc" "-L$work" -Wl,--no-as-needed \
+    -ltorch_cpu -ltorch_cuda -lc10_cuda -lc10 -Wl,--unresolved-symbols=ignore-all -Wl,-s \
+    -o "$out/$file" &
+  jobs="$jobs $!"
+done
+for job in $jobs; do
+  wait "$job"
+done
+rm -r "$work"
