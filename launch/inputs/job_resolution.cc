@@ -119,8 +119,7 @@ Status FillRest(const Options& options, const ModelPreset& preset, graph::JobSpe
   return OkStatus();
 }
 
-// The built-in program has two kinds of layers, experts in one of them, and heads of the usual
-// width.
+// The built-in program has two kinds of layers, and experts in one of them.
 Status CheckModel(const graph::ModelSpec& model) {
   const auto lacks = [&](const char* what) {
     return InvalidArgument(
@@ -141,9 +140,7 @@ Status CheckModel(const graph::ModelSpec& model) {
   if (model.block == graph::BlockKind::kNemotron || model.mtp_layers > 0) {
     return lacks("blocks other than gpt and llama, or multi-token prediction");
   }
-  return model.HeadDim() * model.heads == model.hidden
-             ? OkStatus()
-             : lacks("attention heads that are not as wide together as the hidden state");
+  return OkStatus();
 }
 
 Status FillJob(const Options& options,

@@ -19,6 +19,8 @@ namespace {
 // Fraction of device memory that the caching allocator of a rank may reserve in a layout that we
 // choose; the rest is for NCCL and the context, and what a program allocates in addition.
 constexpr double kMemoryShare = 0.75;
+// Where no layout leaves that much free: the fullest rank's forecast, which is within a tenth.
+constexpr double kTightShare = 0.9;
 
 std::string DivisorsText(int64_t number, int64_t highest) {
   std::vector<std::string> divisors;
@@ -215,21 +217,31 @@ class LayoutChooser {
 
   [[nodiscard]] Result<LayoutChoice> ChooseSmallest() const {
     const std::vector<Layout> candidates = Candidates();
+    std::optional<LayoutChoice> tight;
+    double least = kTightShare;
     for (const Layout& layout : candidates) {
       const Result<replayer::FullestRank> fullest =
           replayer::FullestRankOf(cluster_, job_of_(options_, layout), graph::TrainingStyle{});
+      const double share = fullest.ok() ? ShareOf(fullest->device_bytes) : 1;
+      LayoutChoice choice = {layout, fmt::format("chosen to fit: about {:.0f} % of {}'s memory",
+                                                 100 * share, cluster_.gpu.name)};
       if (fullest.ok() && ShareOf(fullest->reserved_bytes) <= kMemoryShare) {
-        return LayoutChoice{layout,
-                            fmt::format("chosen to fit: about {:.0f} % of {}'s memory",
-                                        100 * ShareOf(fullest->device_bytes), cluster_.gpu.name)};
+        return choice;
       }
+      if (share <= least) {
+        least = share;
+        tight = std::move(choice);
+      }
+    }
+    if (tight) {
+      return *std::move(tight);
     }
     if (IsOnlyVppInTheWay()) {
       return InvalidArgument(fmt::format(
           "no layout of {}{} divides {} ({} layers) and fits into {:.0f} % of {}'s memory; use "
           "another --vpp, or leave it out",
           FormatCounted(options_.target_gpus, "GPU"), GivenDegrees(), preset_.model.name,
-          preset_.model.layers, 100 * kMemoryShare, cluster_.gpu.name));
+          preset_.model.layers, 100 * kTightShare, cluster_.gpu.name));
     }
     if (candidates.empty()) {
       return InvalidArgument(fmt::format(
@@ -241,7 +253,7 @@ class LayoutChooser {
         fmt::format("no layout of {} fits {} into {:.0f} % of {}'s memory; use more GPUs, or set "
                     "--tp and --pp to run it anyway",
                     FormatCounted(options_.target_gpus, "GPU"), preset_.model.name,
-                    100 * kMemoryShare, cluster_.gpu.name));
+                    100 * kTightShare, cluster_.gpu.name));
   }
 
   // Whether a layout is found without interleaving.

@@ -1,6 +1,7 @@
 // tp and pp of a model on the target's GPUs: as given, else the preset's if they divide the GPUs,
 // else the smallest product (tp inside a node, larger tp first) whose fullest rank takes at most 75
-// % of device memory, as forecasts predict it (replayer/memory/device_memory.h).
+// % of device memory, as forecasts predict it (replayer/memory/device_memory.h), else the one that
+// takes least, if that is at most 90 %.
 #pragma once
 
 #include <cstdint>

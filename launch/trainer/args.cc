@@ -34,6 +34,7 @@ std::vector<Option<WorkloadConfig>> Flags() {
       {"hidden", At(&C::job, &J::model, &M::hidden), large},
       {"heads", At(&C::job, &J::model, &M::heads), large},
       {"kv-heads", At(&C::job, &J::model, &M::kv_heads), large},
+      {"head-dim", At(&C::job, &J::model, &M::head_dim), large},
       {"ffn", At(&C::job, &J::model, &M::ffn), large},
       {"experts", At(&C::job, &J::model, &M::moe, &E::experts), number},
       {"topk", At(&C::job, &J::model, &M::moe, &E::topk), number},
@@ -130,7 +131,9 @@ Status CheckShapes(const graph::JobSpec& job) {
   if (!graph::LayersDivide(model.layers, int64_t{sizes.pp} * sizes.vpp)) {
     return Divides("layers", model.layers, "pp * vpp", int64_t{sizes.pp} * sizes.vpp);
   }
-  PRISM_RETURN_IF_ERROR(Divides("hidden", model.hidden, "heads", model.heads));
+  if (model.head_dim == 0) {
+    PRISM_RETURN_IF_ERROR(Divides("hidden", model.hidden, "heads", model.heads));
+  }
   PRISM_RETURN_IF_ERROR(Divides("heads", model.heads, "kv-heads", model.kv_heads));
   PRISM_RETURN_IF_ERROR(
       Divides("kv-heads", model.kv_heads, "tp * cp", int64_t{sizes.tp} * sizes.cp));

@@ -28,7 +28,7 @@ struct WorkloadConfig {
   [[nodiscard]] int32_t pp_rank() const;
   [[nodiscard]] bool sequence_parallel() const;  // asked for, and tp > 1
   [[nodiscard]] int64_t sequence() const;        // this rank's part along cp, tokens
-  [[nodiscard]] int64_t head_size() const { return job.model.hidden / job.model.heads; }
+  [[nodiscard]] int64_t head_size() const { return job.model.HeadDim(); }
 };
 
 // Arguments (without the program's name) that make prism-workload run this job.

@@ -63,8 +63,8 @@ TransformerLayer::TransformerLayer(int64_t number,
   query_key_value_ =
       DeclareLinear(parameters, prefix + ".qkv",
                     {(model.heads + 2 * model.kv_heads) * size, model.hidden}, Split::kColumns);
-  projection_ =
-      DeclareLinear(parameters, prefix + ".projection", {model.hidden, model.hidden}, Split::kRows);
+  projection_ = DeclareLinear(parameters, prefix + ".projection",
+                              {model.hidden, model.heads * size}, Split::kRows);
   mlp_norm_ = DeclareNorm(parameters, *context.config, prefix + ".mlp_norm");
   if (!model.IsMoeLayer(number)) {
     DeclareMlp(parameters, prefix + ".mlp", model.ffn);

@@ -105,10 +105,18 @@ TEST(JobResolution, models_that_the_built_in_program_is_not_are_refused) {
   ModelPreset model = *LoadModel("llama3-8b");
   model.model.head_dim = 64;
   const CommandLine line = *ParseCommandLine({"--target-gpus", "64"});
-  EXPECT_THAT(ResolveJob(line.options, model, *LoadCluster("h100-8x")).status().message(),
-              HasSubstr("heads that are not as wide"));
-  model.model.head_dim = 128;
   EXPECT_TRUE(ResolveJob(line.options, model, *LoadCluster("h100-8x")).ok());
+  model.model.sliding_window = 64;
+  EXPECT_THAT(ResolveJob(line.options, model, *LoadCluster("h100-8x")).status().message(),
+              HasSubstr("a sliding window"));
+}
+
+TEST(JobResolution, the_emptiest_layout_is_taken_where_none_leaves_a_quarter_free) {
+  const Result<ResolvedJob> tight =
+      Resolve({"--model", "mixtral-8x7b", "--target-gpus", "8", "--cluster", "h200-8x"});
+  ASSERT_TRUE(tight.ok()) << tight.status().message();
+  EXPECT_EQ(tight->job.parallel.tp, 8);
+  EXPECT_EQ(tight->layout_origin, "chosen to fit: about 77 % of NVIDIA H200's memory");
 }
 
 TEST(JobResolution, experts_are_divided_inside_of_dp) {
