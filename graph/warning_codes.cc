@@ -102,6 +102,8 @@ constexpr WarningCode kCodes[] = {
      "the program does not communicate: its ranks are that many jobs of one GPU"},
     {"observer_missing",
      "the library that names framework ops could not be loaded: kernels have no shapes"},
+    {"model_keys_unknown",
+     "a config.json of --model has keys that may matter and are not known: they change nothing"},
     {"odd_group",
      "one role alone forms a group whose collectives other roles call in groups of their own"},
     {"odd_iteration",

@@ -229,6 +229,7 @@ Result<SearchProblem> ReadProblem(const SearchArguments& search, const std::stri
   PRISM_ASSIGN_OR_RETURN(SearchProblem problem, ReadSite(search));
   PRISM_ASSIGN_OR_RETURN(ModelPreset preset, LoadModel(model));
   problem.model = std::move(preset.model);
+  problem.model_assumptions = std::move(preset.assumptions);
   problem.global_batch_size = search.global_batch_size.value_or(preset.layout.global_batch_size);
   problem.seq_len = search.seq_len.value_or(problem.model.seq_len);
   if (problem.global_batch_size < 1) {

@@ -38,7 +38,7 @@ Result<std::string> Headline(const EmbeddedPreset& preset) {
   if (preset.kind == PresetKind::kModel) {
     PRISM_ASSIGN_OR_RETURN(const ModelPreset model, ParseModel(preset.text, where));
     return fmt::format("{}, {} parameters", model.description,
-                       FormatApproximate(static_cast<double>(graph::ModelParameters(model.model))));
+                       FormatApproximate(static_cast<double>(model.Parameters())));
   }
   if (preset.kind == PresetKind::kProfile) {
     Profile profile;

@@ -7,15 +7,11 @@
 
 #include "graph/job/names.h"
 #include "graph/validate/limits.h"
+#include "launch/inputs/model_config.h"
 #include "launch/inputs/toml_reader.h"
 
 namespace prism::launch {
 namespace {
-
-constexpr int64_t kMaxLayers = 100'000;
-constexpr int64_t kMaxLength = int64_t{1} << 30;
-// Parameter counts then stay within int64.
-constexpr int64_t kMaxWidth = int64_t{1} << 21;
 
 void ReadLayout(TomlReader reader, LayoutPreset* layout) {
   if (reader.Has("tp")) {
@@ -73,8 +69,9 @@ void ReadFeedForward(TomlReader* reader, graph::ModelSpec* model) {
   }
 }
 
-// What is wrong with the shape as a whole; "" if nothing.
-std::string FaultOf(const graph::ModelSpec& model, const LayoutPreset& layout) {
+}  // namespace
+
+std::string ModelFault(const graph::ModelSpec& model, const LayoutPreset& layout) {
   const graph::MoeShape& moe = model.moe;
   const graph::LatentAttention& latent = model.latent;
   const int64_t head = model.HeadDim() + latent.rope_dim;
@@ -112,9 +109,10 @@ std::string FaultOf(const graph::ModelSpec& model, const LayoutPreset& layout) {
   return "";
 }
 
-}  // namespace
-
 Result<ModelPreset> ParseModel(std::string_view text, const std::string& where) {
+  if (IsModelConfig(text)) {
+    return ParseModelConfig(text, where);
+  }
   PRISM_ASSIGN_OR_RETURN(TomlDocument document, TomlDocument::Parse(text, where));
   TomlReader reader = document.root();
   ModelPreset preset;
@@ -135,12 +133,14 @@ Result<ModelPreset> ParseModel(std::string_view text, const std::string& where) 
   model.seq_len = reader.Integer("seq_len", 1, kMaxLength);
   model.tied_embeddings = reader.BoolOr("tied_embeddings", true);
   model.mtp_layers = reader.IntegerOr("mtp_layers", 0, kMaxLayers, 0);
+  preset.uncounted_parameters = reader.IntegerOr("uncounted_parameters", 0, kMaxLength, 0);
+  preset.assumptions = reader.TextsOr("assumptions");
   if (reader.Has("layout")) {
     ReadLayout(reader.Table("layout"), &preset.layout);
   }
   reader.RefuseOthers();
   PRISM_RETURN_IF_ERROR(document.status());
-  if (const std::string fault = FaultOf(model, preset.layout); !fault.empty()) {
+  if (const std::string fault = ModelFault(model, preset.layout); !fault.empty()) {
     return BadFile(fmt::format("{}: {}", where, fault));
   }
   return preset;

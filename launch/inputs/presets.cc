@@ -38,7 +38,8 @@ Result<PresetText> FindText(PresetKind kind,
     names.emplace_back(preset.name);
   }
   const bool looks_like_file = name_or_file.find('/') != std::string::npos ||
-                               std::filesystem::path(name_or_file).extension() == ".toml";
+                               std::filesystem::path(name_or_file).extension() == ".toml" ||
+                               std::filesystem::path(name_or_file).extension() == ".json";
   std::error_code ignored;
   if (kind == PresetKind::kProfile ||
       (!looks_like_file && !std::filesystem::is_regular_file(name_or_file, ignored))) {
@@ -338,7 +339,18 @@ Status UseFramework(const std::string& name, graph::ClusterSpec* cluster) {
 }
 
 Result<ModelPreset> LoadModel(const std::string& name_or_file, InputHashes* read) {
-  PRISM_ASSIGN_OR_RETURN(const PresetText text, FindText(PresetKind::kModel, name_or_file, read));
+  namespace fs = std::filesystem;
+  constexpr uintmax_t kLargest = uintmax_t{1} << 20U;
+  const std::vector<std::string> presets = PresetNames(PresetKind::kModel);
+  std::error_code error;
+  std::string file = name_or_file;
+  if (!std::ranges::count(presets, file) && fs::is_directory(file, error)) {
+    file = (fs::path(file) / "config.json").string();
+  }
+  if (fs::is_regular_file(file, error) && fs::file_size(file, error) > kLargest) {
+    return BadFile(fmt::format("{}: is larger than any description of a model, 1 MiB", file));
+  }
+  PRISM_ASSIGN_OR_RETURN(const PresetText text, FindText(PresetKind::kModel, file, read));
   return ParseModel(text.text, text.where);
 }
 

@@ -1,9 +1,10 @@
 // Model and cluster presets: TOML files in launch/presets/, embedded into the programs when they
 // are built, so that nothing depends on a path. `--model FILE` and `--cluster FILE` read a file of
-// the same form. What clusters share is in profiles, one per GPU type (gpus/), version of NCCL
-// (nccl/) and framework (frameworks/). A cluster or a profile names the profiles that it builds on;
-// of a parameter given twice, the one nearer to the cluster counts. A cluster file may name a table
-// of measured kernels beside it: measured_kernels = "FILE.csv" (launch/inputs/measured_kernels.h).
+// the same form; a model may also be a config.json of Hugging Face's, or the folder that has it.
+// What clusters share is in profiles, one per GPU type (gpus/), version of NCCL (nccl/) and
+// framework (frameworks/). A cluster or a profile names the profiles that it builds on; of a
+// parameter given twice, the one nearer to the cluster counts. A cluster file may name a table of
+// measured kernels beside it: measured_kernels = "FILE.csv" (launch/inputs/measured_kernels.h).
 #pragma once
 
 #include <cstdint>

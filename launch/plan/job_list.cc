@@ -59,6 +59,7 @@ Result<ListedJob> ReadJob(TomlReader* table, const SearchProblem& shared, int64_
     return preset.status().WithContext(fmt::format("job '{}'", job.name));
   }
   job.problem.model = std::move(preset->model);
+  job.problem.model_assumptions = std::move(preset->assumptions);
   job.problem.seq_len = job.problem.model.seq_len;
   job.problem.global_batch_size =
       table->IntegerOr("global_batch_size", 1, kMaxBatch, preset->layout.global_batch_size);

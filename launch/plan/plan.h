@@ -48,7 +48,8 @@ struct SearchProblem {
   std::string framework;  // one of FrameworkNames(): "megatron-core"
   int64_t global_batch_size = 1;
   int64_t seq_len = 0;
-  double tokens = 0;  // to train on
+  double tokens = 0;                           // to train on
+  std::vector<std::string> model_assumptions;  // ModelPreset::assumptions
 };
 
 graph::JobSpec JobOf(const SearchProblem& problem, const Plan& plan);

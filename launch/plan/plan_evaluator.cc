@@ -243,10 +243,13 @@ PlanEvaluator::AssumptionLines PlanEvaluator::Assumptions(const Plan& plan) cons
     }
     return lines;
   };
-  AssumptionLines lines = {style_.Assumptions(JobOf(problem_, plan)),
+  AssumptionLines lines = {problem_.model_assumptions,
                            assumed(problem_.cluster.parameters.all()),
                            assumed(problem_.costs.all),
                            {}};
+  for (std::string& line : style_.Assumptions(JobOf(problem_, plan))) {
+    lines.framework.push_back(std::move(line));
+  }
   const std::string lacking = LackingFormat(problem_.cluster, Describe(plan).style.precision);
   if (!lacking.empty()) {
     lines.framework.push_back(lacking);

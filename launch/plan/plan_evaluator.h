@@ -72,8 +72,8 @@ class PlanEvaluator {
   [[nodiscard]] double Mfu(const Plan& plan, double iteration_s) const;
   [[nodiscard]] double Hfu(const Plan& plan, double iteration_s) const;
 
-  // What was assumed, one line each, about the framework, the cluster's parameters, its costs, and
-  // its host memory.
+  // What was assumed, one line each: of model and framework, the cluster's parameters, its costs,
+  // and its host memory.
   struct AssumptionLines {
     std::vector<std::string> framework;
     std::vector<std::string> parameters;

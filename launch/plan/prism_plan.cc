@@ -54,6 +54,7 @@ Result<PlanEvaluator> MakeEvaluator(const prism_plan_problem& given) {
   PRISM_ASSIGN_OR_RETURN(problem.costs, LoadSiteCosts(cluster));
   PRISM_ASSIGN_OR_RETURN(problem.host, LoadHostMemory(cluster));
   problem.model = std::move(preset.model);
+  problem.model_assumptions = std::move(preset.assumptions);
   problem.framework = Or(given.framework, "megatron-core");
   problem.global_batch_size =
       given.global_batch_size > 0 ? given.global_batch_size : preset.layout.global_batch_size;

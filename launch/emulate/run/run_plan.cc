@@ -17,6 +17,7 @@
 #include "launch/emulate/run/nccl_settings.h"
 #include "launch/emulate/run/rank_choice.h"
 #include "launch/inputs/job_resolution.h"
+#include "launch/inputs/model_config.h"
 #include "launch/inputs/perturbation.h"
 #include "launch/inputs/presets.h"
 #include "launch/inputs/program_command.h"
@@ -137,6 +138,31 @@ void AddWarning(graph::Warning warning, RunContext* context) {
   context->warnings.push_back(std::move(warning));
 }
 
+// Programs are recorded on a CUDA device.
+Status CheckVendor(const Options& options, const graph::ClusterSpec& cluster) {
+  if (!cluster.gpu.name.starts_with("AMD ") || (options.dry_run && options.program.empty())) {
+    return OkStatus();
+  }
+  return InvalidArgument(
+      fmt::format("--cluster {}: programs are recorded on a CUDA device, and an {} runs other "
+                  "kernels; --dry-run forecasts the built-in job, prism search plans it",
+                  cluster.name, cluster.gpu.name));
+}
+
+// Where the description of the model differs from the model.
+void AssumeOfModel(const ModelPreset& model, RunContext* context) {
+  context->model_assumptions = model.assumptions;
+  context->assumptions.insert(context->assumptions.end(), model.assumptions.begin(),
+                              model.assumptions.end());
+  if (const auto& keys = model.unknown_keys; !keys.empty()) {
+    AddWarning({"model_keys_unknown", static_cast<int64_t>(keys.size()),
+                fmt::format("--model {}: keys that are not known, and are taken to change nothing: "
+                            "{}",
+                            context->options.model, ListOf(keys))},
+               context);
+  }
+}
+
 void WarnOfProgramOptions(RunContext* context) {
   const std::vector<std::string> flags = OptionsWithoutEffect(context->options);
   if (flags.empty()) {
@@ -153,6 +179,7 @@ void WarnOfProgramOptions(RunContext* context) {
 Status ResolveFromPresets(RunContext* context) {
   const Options& options = context->options;
   PRISM_RETURN_IF_ERROR(UseCluster(context));
+  PRISM_RETURN_IF_ERROR(CheckVendor(options, context->cluster));
   Result<ResolvedJob> resolved = ResolvedJob();
   if (options.program.empty()) {
     const Result<ModelPreset> model = LoadModel(options.model, &context->inputs);
@@ -160,6 +187,7 @@ Status ResolveFromPresets(RunContext* context) {
     resolved = ResolveJob(options, *model, context->cluster);
     if (resolved.ok()) {
       context->assumptions = AssumedBatch(options, *model, resolved->job);
+      AssumeOfModel(*model, context);
     }
   } else {
     resolved = ResolveProgramJob(options, context->cluster);

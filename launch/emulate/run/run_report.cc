@@ -227,7 +227,11 @@ std::string PlanText(const RunContext& context) {
                         RankTexts(recorded));
   }
   text += fmt::format("  sandbox ranks  {}\n", RankTexts(context.sandbox_ranks));
-  return text + ForecastText(context);
+  text += ForecastText(context);
+  for (const std::string& line : context.model_assumptions) {
+    text += fmt::format("  assumed        {}\n", line);
+  }
+  return text;
 }
 
 std::string PlanJson(const RunContext& context) {
@@ -262,6 +266,9 @@ std::string PlanJson(const RunContext& context) {
     WriteRanks("sandbox_ranks", context.sandbox_ranks, &json);
   }
   WriteForecast(context, &json);
+  if (!context.model_assumptions.empty()) {
+    json.ArrayField("assumptions", context.model_assumptions);
+  }
   json.EndObject();
   return text + "\n";
 }

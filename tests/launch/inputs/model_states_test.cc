@@ -24,8 +24,12 @@ int64_t CountedByHand(const graph::ModelSpec& model, int64_t seq_len) {
   if (model.block == graph::BlockKind::kGpt) {
     return model.layers * (12 * h * h + 13 * h) + words + seq_len * h + 2 * h;
   }
-  const int64_t attention = 2 * h * h + 2 * h * model.kv_heads * (h / model.heads);
-  return model.layers * (attention + 3 * h * model.ffn + 2 * h) + h + 2 * words;
+  const int64_t attention = 2 * h * (model.heads + model.kv_heads) * model.HeadDim();
+  const bool is_llama = model.block == graph::BlockKind::kLlama;
+  const int64_t norm = is_llama ? h : 2 * h;  // LayerNorm has a bias
+  const int64_t matrices = is_llama ? 3 : 2;  // Nemotron's feed-forward has one branch
+  return model.layers * (attention + matrices * h * model.ffn + 2 * norm) + norm +
+         (model.tied_embeddings ? 1 : 2) * words;
 }
 
 TEST(ModelStates, of_every_preset_are_those_counted_by_hand) {

@@ -1,6 +1,7 @@
 #include "launch/inputs/presets.h"
 
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <string>
 
@@ -78,6 +79,39 @@ TEST(Presets, models_have_about_the_parameters_of_their_name) {
   EXPECT_NEAR(billions("llama3-405b"), 405.9, 1);
   EXPECT_NEAR(billions("mixtral-8x7b"), 46.7, 0.05);  // "47B" in its source
   EXPECT_NEAR(billions("deepseek-v3"), 671, 0.5);
+}
+
+// As config.json of their repositories gives them, counted by transformers; the first ones and
+// those of Nemotron also in their sources' tables.
+TEST(Presets, models_have_exactly_the_published_parameters) {
+  const std::map<std::string, int64_t> published = {
+      {"llama3-8b", 8'030'261'248},         {"llama3-70b", 70'553'706'496},
+      {"llama3-405b", 405'853'388'800},     {"mixtral-8x7b", 46'702'792'704},
+      {"llama2-7b", 6'738'415'616},         {"llama2-13b", 13'015'864'320},
+      {"llama2-70b", 68'976'648'192},       {"llama3.2-1b", 1'235'814'400},
+      {"llama3.2-3b", 3'212'749'824},       {"llama4-scout", 107'769'861'120},
+      {"llama4-maverick", 400'711'848'960}, {"mistral-7b", 7'241'732'096},
+      {"mixtral-8x22b", 140'620'634'112},   {"qwen2.5-7b", 7'615'616'512},
+      {"qwen2.5-32b", 32'763'876'352},      {"qwen2.5-72b", 72'706'203'648},
+      {"qwen3-0.6b", 596'049'920},          {"qwen3-1.7b", 1'720'574'976},
+      {"qwen3-4b", 4'022'468'096},          {"qwen3-8b", 8'190'735'360},
+      {"qwen3-14b", 14'768'307'200},        {"qwen3-32b", 32'762'123'264},
+      {"qwen3-30b-a3b", 30'532'122'624},    {"qwen3-235b-a22b", 235'093'634'560},
+      {"gpt-oss-20b", 20'914'757'184},      {"gpt-oss-120b", 116'829'156'672},
+      {"kimi-k2", 1'026'408'232'448},       {"nemotron4-15b", 15'628'775'424},
+      {"nemotron4-340b", 341'029'195'776},  {"glm4-9b", 9'399'951'360},
+      {"glm4-32b", 32'566'081'536},         {"glm4.5", 352'797'829'024},
+      {"glm4.5-air", 106'852'251'264},      {"gemma2-9b", 9'241'705'984},
+      {"gemma2-27b", 27'227'128'320},       {"gemma3-12b", 11'766'034'176},
+      {"gemma3-27b", 27'009'346'304},       {"phi4", 14'659'507'200},
+  };
+  for (const auto& [name, parameters] : published) {
+    const Result<ModelPreset> preset = LoadModel(name);
+    ASSERT_TRUE(preset.ok()) << preset.status().message();
+    EXPECT_EQ(preset->Parameters(), parameters) << name;
+    EXPECT_TRUE(preset->uncounted_parameters == 0 || !preset->assumptions.empty()) << name;
+  }
+  EXPECT_EQ(PresetNames(PresetKind::kModel).size(), published.size() + 6);
 }
 
 TEST(Presets, unknown_name_is_a_usage_error_with_the_nearest_name) {
