@@ -16,6 +16,15 @@ namespace {
 // show in the time of a run.
 constexpr int kLevel = 9;
 
+// What gzip data says at its end that it holds, modulo 2^32; nothing is sure.
+size_t StatedSize(std::string_view compressed) {
+  size_t size = 0;
+  for (size_t i = 0; i < std::min<size_t>(compressed.size(), 4); ++i) {
+    size = size << 8U | static_cast<unsigned char>(compressed[compressed.size() - 1 - i]);
+  }
+  return size;
+}
+
 }  // namespace
 
 std::string Compress(std::string_view bytes) {
@@ -53,16 +62,21 @@ bool IsGzip(std::string_view bytes) {
 
 Result<std::string> Gunzip(std::string_view compressed, size_t max_bytes) {
   constexpr int kGzipOnly = 16 + MAX_WBITS;
-  constexpr size_t kFirstGuess = size_t{1} << 16U;
+  constexpr size_t kBlock = size_t{1} << 20U;
   z_stream stream = {};
-  PRISM_CHECK_EQ(inflateInit2(&stream, kGzipOnly), Z_OK);
+  if (inflateInit2(&stream, kGzipOnly) != Z_OK) {
+    return EnvironmentLacks("not enough memory to decompress");
+  }
+  const bool by_ratio = max_bytes > kFreeGzipBytes + compressed.size() * kMostGzipRatio;
+  max_bytes = by_ratio ? kFreeGzipBytes + compressed.size() * kMostGzipRatio : max_bytes;
   std::string bytes;
+  bytes.reserve(std::min(StatedSize(compressed), max_bytes) + 1);
   size_t size = 0;
   int state = Z_OK;
   size_t taken = 0;
   while (state == Z_OK && size <= max_bytes) {
     if (size == bytes.size()) {
-      bytes.resize(std::min(std::max(kFirstGuess, 2 * size), max_bytes + 1));
+      bytes.resize(std::min(size + kBlock, max_bytes + 1));
     }
     constexpr size_t kMaxAtOnce = std::numeric_limits<uInt>::max();
     const size_t in = std::min(compressed.size() - taken, kMaxAtOnce);
@@ -74,13 +88,15 @@ Result<std::string> Gunzip(std::string_view compressed, size_t max_bytes) {
     state = inflate(&stream, Z_NO_FLUSH);
     taken += in - stream.avail_in;
     size += room - stream.avail_out;
-    if (state == Z_STREAM_END && taken < compressed.size()) {
+    const bool ends = compressed.find_first_not_of('\0', taken) == std::string_view::npos;
+    if (state == Z_STREAM_END && !ends) {
       state = inflateReset(&stream);  // another member
     }
   }
   inflateEnd(&stream);
   if (size > max_bytes) {
-    return BadFile(fmt::format("more than {} bytes when decompressed", max_bytes));
+    return BadFile(fmt::format("more than {} bytes when decompressed{}", max_bytes,
+                               by_ratio ? fmt::format(", {} times its size", kMostGzipRatio) : ""));
   }
   if (state != Z_STREAM_END) {
     return BadFile(state == Z_BUF_ERROR ? "gzip data that ends too early" : "damaged gzip data");

@@ -21,6 +21,9 @@ std::string ErrorText(int error) {
 }
 
 Status CannotRead(const std::string& path, int error) {
+  if (error == ENOMEM) {
+    return EnvironmentLacks(fmt::format("cannot read {}: not enough memory", path));
+  }
   return BadFile(fmt::format("cannot read {}: {}", path, ErrorText(error)));
 }
 

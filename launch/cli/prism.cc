@@ -1,5 +1,8 @@
 // prism: the verbs. Dispatch, --help, --version and exit codes; what a verb does is in its
 // verb_*.cc.
+#include <unistd.h>
+
+#include <new>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -132,5 +135,13 @@ int Run(const std::vector<std::string>& words) {
 }  // namespace prism::launch
 
 int main(int argc, char** argv) {
+  // On any thread: nothing half-written is renamed to its place.
+  std::set_new_handler([] {
+    constexpr std::string_view kText =
+        "prism: not enough memory; name fewer or smaller files, or allow more (--max-memory, "
+        "ulimit -v)\n";
+    [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kText.data(), kText.size());
+    _exit(static_cast<int>(prism::StatusCode::kEnvironment));
+  });
   return prism::launch::Run(std::vector<std::string>(argv + 1, argv + argc));
 }

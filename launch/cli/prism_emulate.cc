@@ -69,7 +69,7 @@ Status PrintReport(const RunContext& context,
         static_cast<int64_t>(std::filesystem::file_size(folder.path() + "/trace.pftrace", unknown));
   }
   text.wall = WallText(wall);
-  return Print(ColoredSummary(replayer::SummaryText(summary, text),
+  return Print(ColoredSummary(Harmless(replayer::SummaryText(summary, text)),
                               ShowsColor(context.options.color, STDOUT_FILENO)));
 }
 

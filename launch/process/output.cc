@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -22,10 +23,48 @@ bool Write(std::FILE* file, const std::string& text) {
   return std::fflush(file) == 0 && written;
 }
 
+// Length of the character that begins the text; 0: none does.
+size_t CharacterLength(std::string_view text) {
+  const auto first = static_cast<unsigned char>(text.front());
+  const size_t length = first < 0x80   ? 1
+                        : first < 0xC2 ? 0
+                        : first < 0xE0 ? 2
+                        : first < 0xF0 ? 3
+                                       : 4;
+  if (length > text.size() || first > 0xF4) {
+    return 0;
+  }
+  const bool continued =
+      std::ranges::all_of(text.substr(1, std::max<size_t>(length, 1) - 1),
+                          [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U; });
+  return continued ? length : 0;
+}
+
+bool IsControl(std::string_view character) {
+  const auto first = static_cast<unsigned char>(character.front());
+  const bool c1 = first == 0xC2 && static_cast<unsigned char>(character.back()) < 0xA0;
+  return c1 || first == 0x7F || (first < 0x20 && first != '\n' && first != '\t');
+}
+
 // Long enough for process 0 to fail as well; mpirun then ends the others earlier.
 constexpr std::chrono::seconds kStayFor(5);
 
 }  // namespace
+
+std::string Harmless(std::string_view text) {
+  std::string harmless;
+  while (!text.empty()) {
+    const size_t length = CharacterLength(text);
+    const std::string_view character = text.substr(0, std::max<size_t>(length, 1));
+    if (length == 0 || IsControl(character)) {
+      harmless += fmt::format("\\u{:04x}", static_cast<unsigned char>(character.back()));
+    } else {
+      harmless += character;
+    }
+    text.remove_prefix(character.size());
+  }
+  return harmless;
+}
 
 Status Print(const std::string& text) {
   if (MpiSession::LaunchedRank() == 0 && !Write(stdout, text)) {
@@ -36,7 +75,7 @@ Status Print(const std::string& text) {
 }
 
 int Say(std::string_view who, const std::string& text) {
-  const Status printed = Print(text);
+  const Status printed = Print(Harmless(text));
   return printed.ok() ? kExitOk : Fail(who, printed);
 }
 
@@ -44,7 +83,7 @@ int Fail(std::string_view who, const Status& status, std::string_view color) {
   const std::string_view message = status.message();
   const std::string text =
       fmt::format("{} {}\n", Red(fmt::format("{}:", who), ShowsColor(color, STDERR_FILENO)),
-                  message.substr(0, message.find(kOutputHeading)));
+                  Harmless(message.substr(0, message.find(kOutputHeading))));
   if (const int process = MpiSession::LaunchedRank(); process == 0) {
     Write(stderr, text);
   } else {

@@ -13,10 +13,14 @@ namespace prism::launch {
 // only what is above it; the file FAILED in the output folder gets everything.
 inline constexpr std::string_view kOutputHeading = "\n\nLast output of the program:\n";
 
+// Text that a terminal only shows: control characters, which names in files may contain, and bytes
+// that are no UTF-8 are spelled out (\u001b), as in JSON.
+std::string Harmless(std::string_view text);
+
 // Prints on standard output. kEnvironment if the text could not be written.
 Status Print(const std::string& text);
 
-// The same for program WHO, as an exit code.
+// The same for program WHO, harmlessly, as an exit code.
 int Say(std::string_view who, const std::string& text);
 
 // Prints "WHO: message" on standard error; returns the exit code. Processes other than 0 wait

@@ -15,6 +15,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <zlib.h>
 
 #include "graph/base/compress.h"
 #include "graph/base/file.h"
@@ -259,9 +260,27 @@ TEST(Compress, reads_what_gzip_packed) {
   EXPECT_THAT(Gunzip(packed, 999).status().message(), ::testing::HasSubstr("more than 999 bytes"));
   EXPECT_THAT(Gunzip(packed.substr(0, packed.size() - 9), 1000).status().message(),
               ::testing::HasSubstr("ends too early"));
+  EXPECT_EQ(*Gunzip(packed + std::string(512, '\0'), 1000), expected);  // as tar pads
   std::string damaged = packed;
   damaged[packed.size() - 6] ^= 1;
   EXPECT_THAT(Gunzip(damaged, 1000).status().message(), ::testing::HasSubstr("damaged"));
+}
+
+// 100 MiB of zeros.
+TEST(Compress, stops_at_a_ratio_that_no_trace_has) {
+  std::string packed(1 << 20U, '\0');
+  z_stream stream = {};
+  ASSERT_EQ(deflateInit2(&stream, 9, Z_DEFLATED, 16 + MAX_WBITS, 9, Z_DEFAULT_STRATEGY), Z_OK);
+  std::string zeros(100 << 20U, '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(zeros.data());
+  stream.avail_in = static_cast<uInt>(zeros.size());
+  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
+  stream.avail_out = static_cast<uInt>(packed.size());
+  ASSERT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
+  packed.resize(stream.total_out);
+  deflateEnd(&stream);
+  EXPECT_THAT(Gunzip(packed, size_t{1} << 34U).status().message(),
+              ::testing::HasSubstr("200 times its size"));
 }
 
 TEST(JsonWriter, writes_pretty_json) {
