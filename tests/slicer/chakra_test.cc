@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "launch/inputs/network_cluster.h"
 #include "slicer/export/chakra/chakra_export.h"
 #include "slicer/export/goal/goal_export.h"
 #include "slicer/import/astra/network_file.h"
@@ -246,10 +247,69 @@ TEST(AstraNetwork, reads_both_forms_and_refuses_the_rest) {
             "n.yml:1: unknown key 'npus'");
   EXPECT_EQ(ParseAstraNetwork("npus_count: [ 8 ]\nlatency: [ 1, 2 ]", "n.yml").status().message(),
             "n.yml:2: npus_count has 1 dimensions, but another key has 2");
-  EXPECT_THAT(ParseAstraNetwork("{\"logical-dims\": [\"8\"], \"bandwidth\": [\"50\"]}", "n.json")
-                  .status()
-                  .message(),
-              HasSubstr("n.json:1: there is more after the list"));
+  EXPECT_THAT(ParseAstraNetwork("npus_count: [ 8 ] 2", "n.yml").status().message(),
+              HasSubstr("n.yml:1: there is more after the list"));
+  EXPECT_EQ(ParseAstraNetwork("topology: [ Torus ]\nnpus_count: [ 8 ]", "n.yml").status().message(),
+            "n.yml:1: the topology 'Torus' is unknown; choose one of Ring, FullyConnected, Switch");
+}
+
+TEST(AstraNetwork, reads_lists_and_values_however_they_are_spelled) {
+  for (const std::string text :
+       {"topology: Switch\nnpus_count: 8\nbandwidth: 50.0\nlatency: 500\n",
+        "topology:\n  - Switch\nnpus_count:\n- 8\nbandwidth:\n  - 50.0 # GB/s\nlatency: [ 500 ]\n",
+        "topology: [\n Switch\n]\nnpus_count: [ 8,\n ]\nbandwidth: [ 50.0 ]\nlatency: [ 500 ]\n",
+        "{\"topology\": [\"Switch\"], \"npus_count\": [8], \"bandwidth\": [50.0], \"latency\": "
+        "[500]}",
+        "{\"topology\": \"Switch\", \"npus_count\": 8,\n \"bandwidth\": 50.0, \"latency\": "
+        "500}\n"}) {
+    const auto network = ParseAstraNetwork(text, "n");
+    ASSERT_TRUE(network.ok()) << text << network.status().message();
+    EXPECT_THAT(network->topology, ElementsAre("Switch")) << text;
+    EXPECT_THAT(network->ranks, ElementsAre(8)) << text;
+    EXPECT_THAT(network->bandwidth, ElementsAre(50.0 * (1 << 30))) << text;
+    EXPECT_THAT(network->latency, ElementsAre(::testing::DoubleEq(500e-9))) << text;
+  }
+}
+
+// Of 8 MiB on eight ranks: a ring passes eighths on fourteen times, a full connection twice.
+TEST(AstraNetwork, collectives_take_the_time_of_the_topology) {
+  const auto time = [](const std::string& topology) {
+    graph::Graph graph =
+        Import(std::vector<std::string>(
+                   8, Trace({Collective(1, ChakraCollective::kAllReduce, 8 << 20)})))
+            ->graph;
+    Notes notes;
+    launch::UseTopologies({{topology}, {8}, {1e9 * 1.048576}, {1e-6}}, &graph, &notes);
+    const graph::Program& program = graph.roles.front().program;
+    const auto op = std::ranges::find(program.kind, graph::OpKind::kCollective);
+    return program.value[static_cast<size_t>(op - program.kind.begin())];
+  };
+  EXPECT_EQ(time("Ring"), 14 * 1'001'000);
+  EXPECT_EQ(time("FullyConnected"), 2 * 1'001'000);
+  EXPECT_EQ(time("Switch"), 2 * (7 * 1'000'000 + 3 * 2'000));
+}
+
+TEST(ChakraImport, a_group_that_no_file_describes_is_named) {
+  ChakraNode of_group = Collective(1, ChakraCollective::kAllReduce, 64);
+  of_group.group = "7";
+  EXPECT_TRUE(Import({Trace({of_group}), Trace({of_group})}).ok());
+  EXPECT_THAT(Import({Trace({of_group}), Trace({Compute(1, 5)})}).status().message(),
+              HasSubstr("pg_name 7 is described by no file: --groups FILE"));
+}
+
+TEST(ChakraImport, a_cpu_node_that_wraps_a_collective_is_host_work) {
+  ChakraNode wrapper = Collective(1, ChakraCollective::kAllReduce, 64);
+  wrapper.bytes.reset();
+  EXPECT_THAT(Import({Trace({wrapper})}).status().message(), HasSubstr("comm_size is missing"));
+  wrapper.on_cpu = true;
+  const Result<ImportResult> result = Import({Trace({wrapper})});
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  EXPECT_THAT(result->notes.Lines(), Contains(HasSubstr("are host work: 1")));
+}
+
+TEST(ChakraImport, a_file_of_one_byte_is_no_trace) {
+  EXPECT_THAT(Import({std::string(1, '\0')}).status().message(),
+              HasSubstr("neither a version nor nodes"));
 }
 
 // TestCluster has two GPUs per node. 2^30 byte/s are one GB/s in ASTRA-sim.

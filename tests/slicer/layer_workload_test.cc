@@ -92,6 +92,52 @@ TEST(LayerWorkload, simai_counts_nanoseconds_and_whole_buffers) {
                 CostOf(graph::CollectiveKind::kReduceScatter, 4194304, 2, 1));
 }
 
+TEST(LayerWorkload, numbers_may_have_a_fraction_and_times_another_unit) {
+  const std::string text =
+      "HYBRID_TRANSFORMER model_parallel_NPU_group: 2 all_gpus: 4 pp_comm: 8388608.0\n1\n"
+      "x -1 10.0 BROADCAST 4096.0 20 NONE 0 30.9 NONE 0 100\n";
+  const Result<ImportResult> result = Import(text, 0, {.dialect = LayerDialect::kSimAi});
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  EXPECT_EQ(TimeOf(result->graph), 60 + CostOf(graph::CollectiveKind::kBroadcast, 4096, 2, 1));
+  const Result<ImportResult> in_ns = Import("DATA\n1\nx -1 10 NONE 0 20 NONE 0 30 NONE 0 0\n", 1,
+                                            {.dialect = LayerDialect::kAstra, .unit_ns = 1});
+  EXPECT_EQ(TimeOf(in_ns->graph), 40);  // the first layer has no input gradient
+}
+
+// Layers 1 and 2 run forward again before the backward pass of layer 3.
+TEST(LayerWorkload, layers_between_checkpoints_run_again) {
+  const std::string head = "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 1 ";
+  const std::string layers =
+      "\n4\na -1 1 NONE 0 1 NONE 0 1 NONE 0 0\nb -1 10 NONE 0 1 NONE 0 1 NONE 0 0\n"
+      "c -1 100 NONE 0 1 NONE 0 1 NONE 0 0\nd -1 1000 NONE 0 1 NONE 0 1 NONE 0 0\n";
+  const LayerOptions simai = {.dialect = LayerDialect::kSimAi};
+  const auto time = [&](const std::string& lists) {
+    const Result<ImportResult> result = Import(head + lists + layers, 1, simai);
+    EXPECT_TRUE(result.ok()) << result.status().message();
+    return result.ok() ? TimeOf(result->graph) : 0;
+  };
+  EXPECT_EQ(time("checkpoints: 0 checkpoint_initiates: 0"), 1111 + 8);
+  EXPECT_EQ(time("checkpoints: 2 1 3 checkpoint_initiates: 1 3"), 1111 + 8);
+  EXPECT_EQ(time("checkpoints: 1 1 checkpoint_initiates: 1 3"), 1111 + 8 + 110);
+  EXPECT_THAT(Import(head + "checkpoints: 0 checkpoint_initiates: 1 2" + layers, 1, simai)
+                  .status()
+                  .message(),
+              HasSubstr("no layer before it is among the checkpoints"));
+}
+
+// The embeddings of layer 0 are exchanged beside layer 1, the last bottom one.
+TEST(LayerWorkload, embeddings_are_exchanged_beside_the_bottom_layers) {
+  const std::string text =
+      "HYBRID_DLRM 1\n3\nembedding -1 1 ALLTOALL 4194304 1 ALLTOALL 4194304 1 NONE 0 0\n"
+      "bottom -1 10 NONE 0 1 NONE 0 1 NONE 0 0\ntop -1 100 NONE 0 1 NONE 0 1 NONE 0 0\n";
+  const LayerOptions simai = {.dialect = LayerDialect::kSimAi};
+  const Result<ImportResult> result = Import(text, 2, simai);
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  const DurationNs exchange = CostOf(graph::CollectiveKind::kAllToAll, 4194304, 2, 1);
+  // 1, the exchange beside 10, 100, two gradients of the top; then its exchange beside the rest.
+  EXPECT_EQ(TimeOf(result->graph), 1 + exchange + 100 + 2 + exchange);
+}
+
 TEST(LayerWorkload, experts_and_data_are_groups_of_the_stage) {
   const Result<ImportResult> result = Import(
       "HYBRID_TRANSFORMER model_parallel_NPU_group: 2 ep: 2 pp: 1\n1\n"
@@ -118,8 +164,11 @@ TEST(LayerWorkload, refuses_what_is_wrong_and_says_where) {
   const auto error = [](const std::string& text) { return Import(text, 4).status().message(); };
   EXPECT_EQ(error(""),
             "w.txt:1: a kind of parallelism is expected, such as DATA or HYBRID_TRANSFORMER");
-  EXPECT_EQ(error("HYBRID_DLRM 3\n1\n"),
-            "w.txt:1: the kind of parallelism 'HYBRID_DLRM' is not supported");
+  EXPECT_EQ(error("HYBRID_CUSTOMIZED\n1\n"),
+            "w.txt:1: the kind of parallelism 'HYBRID_CUSTOMIZED' is not supported");
+  EXPECT_EQ(error("HYBRID_DLRM x\n1\n"), "w.txt:1: 'x' is not a number for DLRM_LAST_BOTTOM_LAYER");
+  EXPECT_EQ(error("HYBRID_TRANSFORMER checkpoints: 2 0\n1\n"),
+            "w.txt:1: 'a layer of the list' has no number");
   EXPECT_EQ(error("DATA\nx\n"), "w.txt:2: a number of layers from 1 to 1048576 is expected");
   EXPECT_EQ(error("DATA\n2\na -1 1 NONE 0 1 NONE 0 1 NONE 0 0\n"),
             "w.txt:3: the file ends after 1 of 2 layers; is it cut off?");

@@ -1,7 +1,10 @@
 #include "slicer/import/astra/network_file.h"
 
+#include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -25,57 +28,121 @@ std::string_view Trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
 }
 
-// The key and list of one line: "npus_count: [ 8, 16 ]".
+// A key and its values: "npus_count: [ 8, 16 ]".
 struct Entry {
   std::string_view key;
   std::vector<std::string_view> values;
 };
 
+// Known to ASTRA-sim's analytical backend.
+constexpr std::string_view kTopologies[] = {"Ring", "FullyConnected", "Switch"};
+
+// Reads YAML (lists on one line, over several, or one entry a line; single values) and JSON, whose
+// braces and commas between keys are like ends of lines.
 class NetworkReader {
  public:
-  NetworkReader(std::string_view text, const std::string& file) : lines_(text, file) {}
+  NetworkReader(std::string_view text, const std::string& file)
+      : lines_(text, file), is_json_(Trimmed(text).starts_with('{')) {}
 
   Result<AstraNetwork> Read() {
-    // The JSON form differs only in braces and quotes.
     while (!lines_.AtEnd()) {
-      const std::string_view whole = lines_.Next();
-      const std::string_view bare = Trimmed(whole.substr(0, whole.find('#')));
-      if (!bare.empty() && bare != "{" && bare != "}") {
-        PRISM_RETURN_IF_ERROR(ReadLine(bare));
+      std::string_view line = lines_.Next();
+      line = line.substr(0, line.find('#'));
+      while (!line.empty()) {
+        const size_t end = is_json_ ? EndOfPart(line) : line.size();
+        PRISM_RETURN_IF_ERROR(ReadPart(Trimmed(line.substr(0, end))));
+        line = end < line.size() ? line.substr(end + 1) : std::string_view();
       }
     }
+    if (in_list_) {
+      return lines_.Wrong("the file ends inside a list");
+    }
+    PRISM_RETURN_IF_ERROR(TakeEntry());
     PRISM_RETURN_IF_ERROR(Check());
     return std::move(network_);
   }
 
  private:
-  Status ReadLine(std::string_view text) {
+  // The next brace, or comma outside lists.
+  [[nodiscard]] size_t EndOfPart(std::string_view line) const {
+    bool in_list = in_list_;
+    for (size_t i = 0; i < line.size(); ++i) {
+      in_list = line[i] == '[' || (in_list && line[i] != ']');
+      if (line[i] == '{' || line[i] == '}' || (line[i] == ',' && !in_list)) {
+        return i;
+      }
+    }
+    return line.size();
+  }
+
+  Status ReadPart(std::string_view text) {
+    if (text.empty()) {
+      return OkStatus();
+    }
+    if (in_list_) {
+      return ReadList(text);
+    }
+    if (text.starts_with("- ")) {
+      return AddValue(text.substr(1));
+    }
     const size_t colon = text.find(':');
-    const size_t begin = text.find('[');
-    const size_t end = text.find(']');
-    if (colon == std::string_view::npos || begin == std::string_view::npos || begin < colon ||
-        end == std::string_view::npos || end < begin) {
-      return lines_.Wrong("a key with a list on one line is expected: npus_count: [ 8, 16 ]");
+    if (colon == std::string_view::npos) {
+      return lines_.Wrong("a key with a list is expected: npus_count: [ 8, 16 ]");
     }
-    if (text.find_first_not_of(",} \t\r\"'", end + 1) != std::string_view::npos) {
-      return lines_.Wrong("there is more after the list; put one key and its list on a line");
+    PRISM_RETURN_IF_ERROR(TakeEntry());
+    entry_ = Entry{Trimmed(text.substr(0, colon)), {}};
+    const std::string_view rest = Trimmed(text.substr(colon + 1));
+    if (rest.starts_with('[')) {
+      in_list_ = true;
+      return ReadList(rest.substr(1));
     }
-    Entry entry = {Trimmed(text.substr(0, colon)), {}};
-    if (entry.key.starts_with('{')) {
-      entry.key = Trimmed(entry.key.substr(1));
+    if (rest.empty()) {
+      return OkStatus();  // its values follow, one a line
     }
-    std::string_view list = text.substr(begin + 1, end - begin - 1);
+    PRISM_RETURN_IF_ERROR(AddValue(rest));
+    return TakeEntry();
+  }
+
+  // Values up to the end of the list, if it is here.
+  Status ReadList(std::string_view list) {
+    const size_t end = list.find(']');
+    if (end != std::string_view::npos) {
+      in_list_ = false;
+      if (list.find_first_not_of(",} \t\r\"'", end + 1) != std::string_view::npos) {
+        return lines_.Wrong("there is more after the list; put one key and its list on a line");
+      }
+    }
+    list = list.substr(0, end);
     while (!Trimmed(list).empty()) {
       const size_t comma = list.find(',');
-      entry.values.push_back(Trimmed(list.substr(0, comma)));
+      PRISM_RETURN_IF_ERROR(AddValue(list.substr(0, comma)));
       list = comma == std::string_view::npos ? std::string_view() : list.substr(comma + 1);
     }
-    return Take(entry);
+    return in_list_ ? OkStatus() : TakeEntry();
+  }
+
+  Status AddValue(std::string_view text) {
+    if (!entry_) {
+      return lines_.Wrong("a value before the first key");
+    }
+    entry_->values.push_back(Trimmed(text));
+    return OkStatus();
+  }
+
+  Status TakeEntry() {
+    const std::optional<Entry> entry = std::exchange(entry_, std::nullopt);
+    return entry ? Take(*entry) : OkStatus();
   }
 
   Status Take(const Entry& entry) {
     if (entry.key == "topology") {
-      network_.topology.assign(entry.values.begin(), entry.values.end());
+      for (const std::string_view word : entry.values) {
+        if (std::ranges::find(kTopologies, word) == std::end(kTopologies)) {
+          return lines_.Wrong(fmt::format("the topology '{}' is unknown; choose one of {}", word,
+                                          fmt::join(kTopologies, ", ")));
+        }
+        network_.topology.emplace_back(word);
+      }
       return OkStatus();
     }
     if (entry.key == "npus_count" || entry.key == "logical-dims") {
@@ -133,6 +200,9 @@ class NetworkReader {
   }
 
   LineReader lines_;
+  bool is_json_;
+  bool in_list_ = false;
+  std::optional<Entry> entry_;  // being read
   AstraNetwork network_;
 };
 

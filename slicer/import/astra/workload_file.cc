@@ -1,5 +1,6 @@
 #include "slicer/import/astra/workload_file.h"
 
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <utility>
@@ -24,14 +25,23 @@ constexpr std::pair<std::string_view, WorkloadKind> kKinds[] = {
     {"HYBRID_MODEL_DATA", WorkloadKind::kHybridModelData},
     {"HYBRID_TRANSFORMER", WorkloadKind::kTransformer},
     {"HYBRID_TRANSFORMER_FWD_IN_BCKWD", WorkloadKind::kTransformer},
+    {"HYBRID_DLRM", WorkloadKind::kDlrm},
 };
 
 constexpr std::pair<std::string_view, CollectiveKind> kCollectives[] = {
-    {"ALLREDUCE", CollectiveKind::kAllReduce},
-    {"ALLGATHER", CollectiveKind::kAllGather},
-    {"REDUCESCATTER", CollectiveKind::kReduceScatter},
-    {"ALLTOALL", CollectiveKind::kAllToAll},
+    {"ALLREDUCE", CollectiveKind::kAllReduce},         {"ALLGATHER", CollectiveKind::kAllGather},
+    {"REDUCESCATTER", CollectiveKind::kReduceScatter}, {"ALLTOALL", CollectiveKind::kAllToAll},
+    {"BROADCAST", CollectiveKind::kBroadcast},
 };
+
+// The number, without its fraction.
+std::optional<int64_t> WholeOf(std::string_view text) {
+  const size_t point = text.find('.');
+  const bool digits = text.find_first_not_of("0123456789", std::min(point, text.size() - 1) + 1) ==
+                      std::string_view::npos;
+  return point == std::string_view::npos || point == 0 || !digits ? NumberOf(text)
+                                                                  : NumberOf(text.substr(0, point));
+}
 
 class WorkloadReader {
  public:
@@ -61,6 +71,8 @@ class WorkloadReader {
   }
 
  private:
+  static constexpr const char* kListed = "a layer of the list";
+
   // "KIND key: number key: number ..."; SimAI writes one key without its colon.
   Status ReadHead() {
     const std::vector<std::string_view> words = Words(lines_.Next());
@@ -78,24 +90,42 @@ class WorkloadReader {
       return lines_.Wrong(
           fmt::format("the kind of parallelism '{}' is not supported", words.front()));
     }
-    if (words.size() % 2 == 0) {
-      return lines_.Wrong(fmt::format("'{}' has no number", words.back()));
+    std::span<const std::string_view> rest(words);
+    rest = rest.subspan(1);
+    if (workload_.kind == WorkloadKind::kDlrm) {
+      return ReadNumber(kLastBottomLayer, &rest);
     }
-    for (size_t i = 1; i < words.size(); i += 2) {
-      std::string_view key = words[i];
+    while (!rest.empty()) {
+      std::string_view key = rest.front();
       if (key.ends_with(':')) {
         key.remove_suffix(1);
       }
-      const std::optional<int64_t> number = NumberOf(words[i + 1]);
-      if (!number.has_value() || *number < 0) {
-        return lines_.Wrong(fmt::format("'{}' is not a number for {}", words[i + 1], key));
+      rest = rest.subspan(1);
+      PRISM_RETURN_IF_ERROR(ReadNumber(key, &rest));
+      std::set<int64_t>* const layers = key == "checkpoints"            ? &workload_.checkpoints
+                                        : key == "checkpoint_initiates" ? &workload_.initiates
+                                                                        : nullptr;
+      // That many layers follow.
+      for (int64_t i = layers == nullptr ? 0 : workload_.Number(std::string(key), 0); i > 0; --i) {
+        PRISM_RETURN_IF_ERROR(ReadNumber(kListed, &rest));
+        layers->insert(workload_.Number(kListed, 0));
       }
-      if (key.starts_with("checkpoint") && *number != 0) {
-        return lines_.Wrong(
-            "layers that run again in the backward pass (checkpoints) are not supported");
-      }
-      workload_.numbers[std::string(key)] = *number;
     }
+    workload_.numbers.erase(kListed);
+    return OkStatus();
+  }
+
+  // The next word, as the number of the key.
+  Status ReadNumber(std::string_view key, std::span<const std::string_view>* words) {
+    if (words->empty()) {
+      return lines_.Wrong(fmt::format("'{}' has no number", key));
+    }
+    const std::optional<int64_t> number = WholeOf(words->front());
+    if (!number.has_value() || *number < 0) {
+      return lines_.Wrong(fmt::format("'{}' is not a number for {}", words->front(), key));
+    }
+    workload_.numbers[std::string(key)] = *number;
+    *words = words->subspan(1);
     return OkStatus();
   }
 
@@ -113,7 +143,7 @@ class WorkloadReader {
         ReadPass(columns.subspan(5, 3), LayerGroup::kModel, &layer.input_gradient));
     PRISM_RETURN_IF_ERROR(
         ReadPass(columns.subspan(8, 3), LayerGroup::kData, &layer.weight_gradient));
-    const std::optional<int64_t> update = NumberOf(words[kColumns - 1]);
+    const std::optional<int64_t> update = WholeOf(words[kColumns - 1]);
     if (!update.has_value() || *update < 0) {
       return lines_.Wrong(fmt::format("'{}' is not the time of an update", words[kColumns - 1]));
     }
@@ -124,8 +154,8 @@ class WorkloadReader {
 
   // Compute time, collective, bytes.
   Status ReadPass(std::span<const std::string_view> columns, LayerGroup usual, LayerPass* pass) {
-    const std::optional<int64_t> compute = NumberOf(columns[0]);
-    const std::optional<int64_t> bytes = NumberOf(columns[2]);
+    const std::optional<int64_t> compute = WholeOf(columns[0]);
+    const std::optional<int64_t> bytes = WholeOf(columns[2]);
     if (!compute.has_value() || *compute < 0 || !bytes.has_value() || *bytes < 0) {
       return lines_.Wrong(fmt::format("'{}' or '{}' is not a number", columns[0], columns[2]));
     }

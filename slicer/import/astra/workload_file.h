@@ -12,6 +12,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -50,12 +51,18 @@ enum class WorkloadKind : uint8_t {
   kHybridDataModel,  // model parallel in the first dimension, data parallel in the others
   kHybridModelData,  // the other way round
   kTransformer,      // model parallel in groups of neighbours
+  kDlrm,             // embeddings exchanged beside the bottom layers, reduced like kData
 };
+
+// Key of the last layer before the embeddings are needed (HYBRID_DLRM).
+inline constexpr const char* kLastBottomLayer = "DLRM_LAST_BOTTOM_LAYER";
 
 struct LayerWorkload {
   WorkloadKind kind = WorkloadKind::kData;
   std::map<std::string, int64_t> numbers;  // "model_parallel_NPU_group", "ep", "all_gpus", ...
   std::vector<WorkloadLayer> layers;
+  std::set<int64_t> checkpoints;  // layers from which others run again in the backward pass
+  std::set<int64_t> initiates;    // layers whose backward pass begins with that
 
   [[nodiscard]] int64_t Number(const std::string& key, int64_t fallback) const {
     const auto found = numbers.find(key);
@@ -63,8 +70,8 @@ struct LayerWorkload {
   }
 };
 
-// kBadFile: "<file>:<line>: ...". HYBRID_DLRM, HYBRID_CUSTOMIZED, DISTRIBUTED_INFERENCE and
-// recomputed layers (checkpoints) are refused by name.
+// Numbers may have a fraction, which is cut off as SimAI does ("8388608.0"). kBadFile:
+// "<file>:<line>: ...". HYBRID_CUSTOMIZED and DISTRIBUTED_INFERENCE are refused by name.
 Result<LayerWorkload> ParseLayerWorkload(std::string_view text, const std::string& file);
 
 }  // namespace prism::slicer

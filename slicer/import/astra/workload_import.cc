@@ -111,20 +111,36 @@ Result<Groups> DimensionGroups(const LayerWorkload& workload,
 // The tasks of any rank; Task::comm is a LayerGroup.
 class LayerTasks {
  public:
-  LayerTasks(const LayerWorkload& workload, const Groups& groups, LayerDialect dialect)
-      : workload_(workload), groups_(groups), dialect_(dialect) {}
+  LayerTasks(const LayerWorkload& workload, const Groups& groups, const LayerOptions& layers)
+      : workload_(workload),
+        groups_(groups),
+        dialect_(layers.dialect),
+        unit_ns_(layers.unit_ns > 0 ? layers.unit_ns : UnitOf(layers.dialect)),
+        last_bottom_(static_cast<size_t>(workload.Number(kLastBottomLayer, 0))) {}
+
+  static int64_t UnitOf(LayerDialect dialect) {
+    return dialect == LayerDialect::kAstra ? kNsPerMicroSecond : 1;
+  }
 
   Status Build(GraphAssembly* assembly, const std::string& file) {
     tasks_.rank = Rank(0);
     for (size_t i = 0; i < workload_.layers.size(); ++i) {
       line_ = static_cast<uint32_t>(i + 3);
       PRISM_RETURN_IF_ERROR(Forward(workload_.layers[i], assembly, file));
+      if (workload_.kind == WorkloadKind::kDlrm && i == last_bottom_) {
+        also_ = std::exchange(embedded_, kNoLayer);
+      }
     }
     if (workload_.kind == WorkloadKind::kMicro) {
       return OkStatus();
     }
     for (size_t i = workload_.layers.size(); i > 0; --i) {
+      PRISM_RETURN_IF_ERROR(ForwardAgain(i - 1, assembly, file));
       line_ = static_cast<uint32_t>(i + 2);
+      if (workload_.kind == WorkloadKind::kDlrm) {
+        PRISM_RETURN_IF_ERROR(BackwardDlrm(i - 1, {assembly, file}));
+        continue;
+      }
       PRISM_RETURN_IF_ERROR(Backward(workload_.layers[i - 1], i == 1, {assembly, file}));
     }
     return OkStatus();
@@ -138,6 +154,38 @@ class LayerTasks {
     const std::string& file;
   };
 
+  // The layers from the checkpoint on, before the backward pass of the layer that needs them.
+  Status ForwardAgain(size_t layer, GraphAssembly* assembly, const std::string& file) {
+    if (!workload_.initiates.contains(static_cast<int64_t>(layer))) {
+      return OkStatus();
+    }
+    const auto after = workload_.checkpoints.upper_bound(static_cast<int64_t>(layer));
+    if (after == workload_.checkpoints.begin()) {
+      return BadFile(
+          fmt::format("{}:1: layer {} runs others again, but no layer before it is "
+                      "among the checkpoints",
+                      file, layer));
+    }
+    for (auto again = static_cast<size_t>(*std::prev(after)); again < layer; ++again) {
+      line_ = static_cast<uint32_t>(again + 3);
+      PRISM_RETURN_IF_ERROR(Forward(workload_.layers[again], assembly, file));
+    }
+    return OkStatus();
+  }
+
+  Status BackwardDlrm(size_t index, const Target& target) {
+    const WorkloadLayer& layer = workload_.layers[index];
+    PRISM_RETURN_IF_ERROR(Compute(layer, layer.weight_gradient, "weight gradient", target));
+    PRISM_RETURN_IF_ERROR(Communicate(layer.weight_gradient, kDataNetwork, target, nullptr));
+    if (index == 0) {
+      return OkStatus();
+    }
+    PRISM_RETURN_IF_ERROR(Compute(layer, layer.input_gradient, "input gradient", target));
+    return index == last_bottom_ + 1 ? Communicate(workload_.layers.front().input_gradient,
+                                                   kModelNetwork, target, nullptr)
+                                     : OkStatus();
+  }
+
   Status Forward(const WorkloadLayer& layer, GraphAssembly* assembly, const std::string& file) {
     const Target target = {assembly, file};
     if (workload_.kind == WorkloadKind::kMicro) {
@@ -146,6 +194,11 @@ class LayerTasks {
     PRISM_RETURN_IF_ERROR(Compute(layer, layer.forward, "forward", target));
     if (workload_.kind == WorkloadKind::kData) {
       return OkStatus();
+    }
+    if (workload_.kind == WorkloadKind::kDlrm) {
+      return layer.forward.kind == graph::CollectiveKind::kAllToAll
+                 ? Communicate(layer.forward, kModelNetwork, target, &embedded_)
+                 : OkStatus();
     }
     return Communicate(layer.forward, kModelNetwork, target, &done_);
   }
@@ -178,8 +231,7 @@ class LayerTasks {
                  const LayerPass& pass,
                  const char* what,
                  const Target& target) {
-    const int64_t unit = dialect_ == LayerDialect::kAstra ? kNsPerMicroSecond : 1;
-    if (pass.compute > kMaxCompute / unit) {
+    if (pass.compute > kMaxCompute / unit_ns_) {
       return BadFile(fmt::format("{}:{}: the compute time {} is out of range", target.file, line_,
                                  pass.compute));
     }
@@ -187,7 +239,7 @@ class LayerTasks {
     task.resource = kCompute;
     task.line = line_;
     task.name = target.assembly->KernelName(fmt::format("{} {}", layer.name, what));
-    task.value = pass.compute * unit;
+    task.value = pass.compute * unit_ns_;
     const uint32_t id = tasks_.Add(task);
     for (const uint32_t before : {done_, also_}) {
       if (before != kNoLayer) {
@@ -215,6 +267,7 @@ class LayerTasks {
     shape.kind = pass.kind;
     shape.bytes = is_part ? pass.bytes * size : pass.bytes;
     shape.reduce = graph::Reduces(pass.kind) ? graph::ReduceOp::kSum : graph::ReduceOp::kNone;
+    shape.root = graph::HasRoot(pass.kind) ? 0 : -1;
     Task task;
     task.kind = TaskKind::kCollective;
     task.resource = network;
@@ -234,6 +287,9 @@ class LayerTasks {
   const LayerWorkload& workload_;
   const Groups& groups_;
   LayerDialect dialect_;
+  int64_t unit_ns_;
+  size_t last_bottom_;
+  uint32_t embedded_ = kNoLayer;  // the exchange of the embeddings
   TaskGraph tasks_;
   uint32_t line_ = 0;
   uint32_t done_ = kNoLayer;  // the next task waits for it
@@ -302,7 +358,8 @@ void NoteHead(const LayerWorkload& workload, Notes* notes) {
   constexpr std::string_view kOfGroups[] = {"model_parallel_NPU_group", "ep", "pp"};
   const bool has_groups = workload.kind == WorkloadKind::kTransformer;
   for (const auto& [key, number] : workload.numbers) {
-    const bool taken = key == "all_gpus" ||
+    const bool taken = key == "all_gpus" || key.starts_with("checkpoint") ||
+                       key == kLastBottomLayer ||
                        (has_groups && std::ranges::find(kOfGroups, key) != std::end(kOfGroups));
     if (number <= 1 || taken) {
       continue;
@@ -315,10 +372,13 @@ void NoteHead(const LayerWorkload& workload, Notes* notes) {
 
 void NoteMeaning(const LayerWorkload& workload,
                  const Groups& groups,
-                 LayerDialect dialect,
+                 const LayerOptions& options,
                  Notes* notes) {
   const auto layers = static_cast<int64_t>(workload.layers.size());
-  notes->Add(dialect == LayerDialect::kAstra
+  notes->Add(options.unit_ns > 0
+                 ? fmt::format("layers have compute times in units of {} ns, as asked for",
+                               options.unit_ns)
+             : options.dialect == LayerDialect::kAstra
                  ? "layers have compute times in microseconds, as Chakra's converter reads them"
                  : "layers have compute times in nanoseconds, as SimAI reads them",
              layers);
@@ -370,7 +430,7 @@ Result<ImportResult> ImportLayersText(std::string_view text,
                              : DimensionGroups(workload, ranks, layers.dims, file));
   GraphAssembly assembly(static_cast<uint32_t>(ranks));
   assembly.SetParallel(groups.parallel);
-  LayerTasks tasks(workload, groups, layers.dialect);
+  LayerTasks tasks(workload, groups, layers);
   PRISM_RETURN_IF_ERROR(tasks.Build(&assembly, file));
   TaskLowering lowering(assembly.lower_names());
   Result<LoweredRank> lowered = lowering.Lower(tasks.tasks());
@@ -380,7 +440,7 @@ Result<ImportResult> ImportLayersText(std::string_view text,
   ImportResult result;
   result.bytes_read = static_cast<int64_t>(text.size());
   result.tasks = static_cast<int64_t>(tasks.tasks().tasks.size()) * ranks;
-  NoteMeaning(workload, groups, layers.dialect, &result.notes);
+  NoteMeaning(workload, groups, layers, &result.notes);
   AddRanks(groups, *std::move(lowered), &assembly);
   return FinishImport(std::move(assembly), options, std::move(result), file).result;
 }

@@ -4,7 +4,9 @@
 // backward from the last layer, input gradient and its collective, weight gradient, whose
 // collective runs beside what follows. Where model parallelism is a dimension of the network
 // (HYBRID_DATA_MODEL), the collective of input gradients runs beside the weight gradient, else
-// before it.
+// before it. Layers between checkpoints run forward again before the backward pass of the layer
+// that initiates it. HYBRID_DLRM exchanges the embeddings of its first layer beside the layers up
+// to the last bottom one, and their gradients beside the backward pass of the same.
 #pragma once
 
 #include <string>
@@ -21,7 +23,8 @@ enum class LayerDialect { kAstra, kSimAi };
 
 struct LayerOptions {
   LayerDialect dialect = LayerDialect::kAstra;
-  std::vector<int64_t> dims;  // of the network; empty: unknown
+  std::vector<int64_t> dims = {};  // of the network; empty: unknown
+  int64_t unit_ns = 0;             // of compute times; 0: the dialect's
 };
 
 // Number of ranks: options.target_gpus, else the size of the network, else the file's all_gpus.

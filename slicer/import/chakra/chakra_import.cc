@@ -39,6 +39,7 @@ struct Shared {
   ProcessGroups groups;       // of the groups file
   std::vector<int64_t> dims;  // of the network
   std::vector<uint32_t> all;  // ranks
+  std::string undescribed;    // a process group that no file describes
 };
 
 // One rank's trace → its tasks.
@@ -150,6 +151,11 @@ class TraceReader {
   }
 
   Status TakeCollective(const ChakraNode& node, Task* task) {
+    if (node.on_cpu && !node.bytes) {
+      notes_.Add("nodes of a CPU that wrap a collective (they have no comm_size) are host work");
+      task->kind = TaskKind::kCompute;
+      return TakeCompute(node, task);
+    }
     if (node.collective < 0 || node.collective >= static_cast<int64_t>(std::size(kChakraKinds))) {
       return Wrong(node, fmt::format("its comm_type is {}", node.collective));
     }
@@ -213,6 +219,7 @@ class TraceReader {
       *members = shared_.all;
       notes_.Add("collectives of a process group that no file describes have all ranks",
                  node.group.empty() ? 0 : 1);
+      shared_.undescribed = node.group.empty() ? shared_.undescribed : node.group;
     }
     if (!std::binary_search(members->begin(), members->end(), tasks_.rank.value())) {
       return Wrong(node, fmt::format("rank {} is not in its process group '{}'",
@@ -307,7 +314,14 @@ class ChakraImport {
   ImportAttempt Finish(const ImportOptions& options) {
     result_.notes.Add("nodes that only their stream orders run in the order of their ids",
                       unordered_);
-    return FinishImport(std::move(assembly_), options, std::move(result_), traces_.front().name);
+    ImportAttempt attempt =
+        FinishImport(std::move(assembly_), options, std::move(result_), traces_.front().name);
+    if (!attempt.result.ok() && !shared_.undescribed.empty()) {
+      attempt.result = BadFile(
+          fmt::format("{}: pg_name {} is described by no file: --groups FILE names its ranks",
+                      traces_.front().name, shared_.undescribed));
+    }
+    return attempt;
   }
 
  private:

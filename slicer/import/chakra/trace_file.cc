@@ -205,6 +205,10 @@ Status ReadChakraTrace(std::string_view bytes,
   MessageReader reader(bytes, file);
   chakra::GlobalMetadata metadata;
   PRISM_RETURN_IF_ERROR(reader.Read(&metadata));
+  if (reader.AtEnd() && metadata.ByteSizeLong() == 0) {
+    return BadFile(
+        fmt::format("{}: has neither a version nor nodes; is it an execution trace (.et)?", file));
+  }
   chakra::Node message;
   while (!reader.AtEnd()) {
     PRISM_RETURN_IF_ERROR(reader.Read(&message));
