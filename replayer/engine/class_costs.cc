@@ -9,6 +9,50 @@
 #include <cmath>
 
 namespace prism::replayer {
+namespace {
+
+// By post: its time beside the others of its group, and inside a node beside those of its batch.
+std::vector<DurationNs> SharedTransfers(const RolePlan& plan,
+                                        const ClassWiring& wiring,
+                                        const CollectiveCost& cost) {
+  const auto load_of = [&](uint32_t p) -> PeerLoad {
+    const PeerPost& post = plan.posts[p];
+    return {post.bytes, plan.endpoints[post.endpoint].is_send, wiring.reach[post.endpoint]};
+  };
+  std::vector<DurationNs> shared;
+  std::vector<PeerLoad> loads;
+  for (const PeerPosts& group : plan.groups) {
+    loads.clear();
+    for (uint32_t p = group.begin; p < group.end; ++p) {
+      loads.push_back(load_of(p));
+    }
+    const std::vector<DurationNs> alone = cost.PeerTransfers(loads);
+    shared.insert(shared.end(), alone.begin(), alone.end());
+  }
+  for (size_t first = 0; first < plan.groups.size();) {
+    size_t last = first + 1;
+    while (last < plan.groups.size() && plan.groups[last].batch == plan.groups[first].batch) {
+      ++last;
+    }
+    loads.clear();
+    std::vector<uint32_t> posts;
+    for (uint32_t p = plan.groups[first].begin; last > first + 1 && p < plan.groups[last - 1].end;
+         ++p) {
+      if (load_of(p).reach == PeerLoad::Reach::kNode) {
+        loads.push_back(load_of(p));
+        posts.push_back(p);
+      }
+    }
+    const std::vector<DurationNs> beside = cost.PeerTransfers(loads);
+    for (size_t i = 0; i < posts.size(); ++i) {
+      shared[posts[i]] = beside[i];
+    }
+    first = last;
+  }
+  return shared;
+}
+
+}  // namespace
 
 TransferCosts CostTransfers(const RolePlan& plan,
                             const ClassWiring& wiring,
@@ -31,20 +75,11 @@ TransferCosts CostTransfers(const RolePlan& plan,
         call.previous_on_slot == kNone ? 0 : costs.call_ns[call.previous_on_slot];
     costs.call_ns.push_back(before + costs.transfer_ns[call.transfer]);
   }
-  std::vector<PeerLoad> loads;
-  for (const PeerPosts& group : plan.groups) {
-    loads.clear();
-    for (uint32_t p = group.begin; p < group.end; ++p) {
-      const PeerPost& post = plan.posts[p];
-      loads.push_back(
-          {post.bytes, plan.endpoints[post.endpoint].is_send, wiring.reach[post.endpoint]});
-    }
-    const std::vector<DurationNs> shared = cost.PeerTransfers(loads);
-    for (uint32_t p = group.begin; p < group.end; ++p) {
-      const PeerPost& post = plan.posts[p];
-      const DurationNs duration = post.fixed_ns >= 0 ? post.fixed_ns : shared[p - group.begin];
-      costs.post_ns.push_back(scaled(duration, wiring.slow_factor[post.endpoint]));
-    }
+  const std::vector<DurationNs> shared = SharedTransfers(plan, wiring, cost);
+  for (uint32_t p = 0; p < plan.posts.size(); ++p) {
+    const PeerPost& post = plan.posts[p];
+    const DurationNs duration = post.fixed_ns >= 0 ? post.fixed_ns : shared[p];
+    costs.post_ns.push_back(scaled(duration, wiring.slow_factor[post.endpoint]));
   }
   return costs;
 }

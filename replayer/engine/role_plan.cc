@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "replayer/cost/compute_cost.h"
@@ -148,6 +149,7 @@ class Builder {
   }
 
   void AddOp(uint32_t op) {
+    BreakBatch(op);
     switch (program_.kind[op]) {
       case OpKind::kKernel:
       case OpKind::kMemcpy:
@@ -274,6 +276,25 @@ class Builder {
     return true;
   }
 
+  // Ends a batch of sends and receives where something may keep the next one from running beside
+  // them: work, a host wait, a wait for one of them, or their stream.
+  void BreakBatch(uint32_t op) {
+    const OpKind kind = program_.kind[op];
+    const bool goes_on =
+        kind == OpKind::kEventRecord || kind == OpKind::kMarker ||
+        (kind == OpKind::kEventWait &&
+         (program_.dep[op] == graph::kNoDep || program_.dep[op] < batch_op_)) ||
+        (kind == OpKind::kPeerGroup && !batch_streams_.contains(program_.stream[op]));
+    if (!goes_on) {
+      ++batch_;
+      batch_op_ = op;
+      batch_streams_.clear();
+    }
+    if (kind == OpKind::kPeerGroup) {
+      batch_streams_.insert(program_.stream[op]);
+    }
+  }
+
   void AddPeerGroup(uint32_t op) {
     Push(op, StepKind::kPeerGroup).aux = static_cast<uint32_t>(plan_.groups.size());
     auto begin = static_cast<uint32_t>(plan_.posts.size());
@@ -284,7 +305,7 @@ class Builder {
       DurationNs fixed = Fixed(op) ? program_.value[op] : -1;
       plan_.posts.push_back({endpoint, sequence, transfer.bytes, fixed});
     }
-    plan_.groups.push_back({begin, static_cast<uint32_t>(plan_.posts.size())});
+    plan_.groups.push_back({begin, static_cast<uint32_t>(plan_.posts.size()), batch_});
   }
 
   uint32_t EndpointOf(const graph::PeerTransfer& transfer) {
@@ -351,6 +372,9 @@ class Builder {
   double compute_scale_;
   RolePlan plan_;
   DurationNs host_ns_ = 0;
+  uint32_t batch_ = 0;                                 // of sends and receives
+  uint32_t batch_op_ = 0;                              // since this op
+  std::set<uint16_t> batch_streams_;                   // that have one of them
   std::vector<uint32_t> event_of_;                     // by op: event, for records that are waited
                                                        // for
   std::vector<DurationNs> compute_before_;             // by stream: kernel time so far

@@ -74,10 +74,12 @@ struct PeerPost {
   DurationNs fixed_ns = -1;
 };
 
-// Posts of one group: posts[begin .. end).
+// Posts of one group: posts[begin .. end). Groups of one batch are issued one after the other on
+// different streams, with no work between: they share the links of the GPU inside its node.
 struct PeerPosts {
   uint32_t begin = 0;
   uint32_t end = 0;
+  uint32_t batch = 0;  // ascending
 };
 
 // A collective that a wait pays for: min(transfer time, compute_ns) times the slow-down.

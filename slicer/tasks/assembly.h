@@ -23,6 +23,9 @@ class GraphAssembly {
   [[nodiscard]] LowerNames lower_names() const { return {iteration_marker_}; }
   [[nodiscard]] uint32_t rank_count() const { return static_cast<uint32_t>(ranks_.size()); }
 
+  // String id, for Task::place.
+  uint32_t MarkerName(std::string_view name) { return InternString(name); }
+
   // Signature id of a kernel of that name, for Task::name.
   uint32_t KernelName(std::string_view name);
 

@@ -159,7 +159,14 @@ void TaskLowering::Emit(const TaskGraph& tasks, LoweredRank* lowered) {
     if ((needs_[task] & kNeedsBegin) != 0) {
       begin_event_[task] = program.Append(event);
     }
+    const uint32_t place = tasks.tasks[task].place;
+    if (place != 0) {
+      program.Append({.kind = OpKind::kMarker, .flags = graph::kMarkerBegin, .signature = place});
+    }
     EmitTask(tasks.tasks[task], stream, lowered);
+    if (place != 0) {
+      program.Append({.kind = OpKind::kMarker, .flags = graph::kMarkerEnd, .signature = place});
+    }
     if ((needs_[task] & kNeedsEnd) != 0) {
       end_event_[task] = program.Append(event);
     }

@@ -14,6 +14,7 @@ using graph::OpKind;
 using graph::Program;
 
 constexpr uint32_t kNoTask = std::numeric_limits<uint32_t>::max();
+constexpr const char* kIterationName = "iteration";  // of the marker around all
 
 // Walks one program in issue order.
 class Raiser {
@@ -103,9 +104,16 @@ class Raiser {
         notes_->Add("allocations of device memory are left out");
         break;
       case OpKind::kMarker:
+        TakeMarker(op);
         break;
     }
     return OkStatus();
+  }
+
+  void TakeMarker(uint32_t op) {
+    const bool begins = (program_.flags[op] & graph::kMarkerBegin) != 0;
+    const uint32_t name = program_.signature[op];
+    place_ = begins && graph_.strings[name] != kIterationName ? name : 0;
   }
 
   Status TakeWork(uint32_t op) {
@@ -191,6 +199,7 @@ class Raiser {
 
   uint32_t Add(const Task& task, const std::vector<TaskEdge>& waits) {
     const uint32_t id = tasks_.Add(task);
+    tasks_.tasks.back().place = task.name == kHostTask ? 0 : place_;
     const auto first = static_cast<std::ptrdiff_t>(tasks_.edges.size());
     for (const TaskEdge& wait : waits) {
       const TaskEdge edge = {id, wait.on, wait.begun};
@@ -294,6 +303,7 @@ class Raiser {
   std::vector<Stream> streams_;
   std::vector<Event> events_;  // by op
   uint32_t host_ = kNoTask;    // the newest task of the host
+  uint32_t place_ = 0;         // string id of the marker that began last and has not ended
   int64_t issued_ = 0;
 };
 

@@ -21,9 +21,9 @@ namespace prism::slicer {
 inline constexpr uint32_t kHostTask = 0xFFFFFFFFU;
 
 // Task::name is the op, kHostTask for tasks of the host; Task::comm the communicator's id in the
-// graph, Task::peer a rank, Task::resource the stream (the host: one above all streams). Modelled
-// durations must have been fixed before (graph::kDurationFixed), else kInvalidArgument, naming the
-// op.
+// graph, Task::peer a rank, Task::place the innermost marker, Task::resource the stream (the host:
+// one above all streams). Modelled durations must have been fixed before (graph::kDurationFixed),
+// else kInvalidArgument, naming the op.
 Result<TaskGraph> RaiseRank(const graph::Graph& graph, Rank rank, Notes* notes);
 
 }  // namespace prism::slicer

@@ -28,6 +28,8 @@ struct Task {
   uint32_t peer = 0;                // messages: global rank
   uint32_t shape = 0;               // kCollective: index into TaskGraph::collectives
   uint32_t line = 0;                // of the file, for error messages; 0: unknown
+  uint32_t place = 0;               // string id of a marker around it; 0: none
+  uint8_t nic = 0;                  // of a message in GOAL
   int64_t value = 0;                // kCompute: ns; messages: bytes
 
   bool operator==(const Task&) const = default;

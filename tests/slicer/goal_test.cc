@@ -2,10 +2,15 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "graph/validate/validate.h"
+#include "replayer/engine/replay_options.h"
+#include "replayer/engine/replay_result.h"
+#include "replayer/replay.h"
+#include "slicer/export/goal/goal_export.h"
 #include "slicer/import/goal/goal_import.h"
 #include "slicer/import/goal/goal_text.h"
 #include "tests/support/test_parameters.h"
@@ -107,6 +112,62 @@ TEST(GoalImport, ranks_with_equal_tasks_share_a_program) {
   ASSERT_TRUE(result.ok()) << result.status().message();
   EXPECT_EQ(result->graph.roles.size(), 1U);
   EXPECT_THAT(result->graph.ranks.peers(Rank(1)), ElementsAre(2U, 0U));
+}
+
+// Without its cpu a task would be charged beside others that share the cpu.
+TEST(GoalExport, tasks_keep_their_cpu_and_nic) {
+  const std::string text =
+      "num_ranks 2\nrank 0 {\na: send 8b to 1 tag 0\nb: send 8b to 1 tag 1 cpu 3 nic 1\n"
+      "c: calc 5 cpu 2\n}\nrank 1 {\na: recv 8b from 0 tag 0\nb: recv 8b from 0 tag 1\n}\n";
+  const Result<ImportResult> result = Import(text);
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  std::string written;
+  const auto keep = [&written](std::string_view bytes) {
+    written += bytes;
+    return OkStatus();
+  };
+  ASSERT_TRUE(WriteGoal(result->graph, GoalForm::kText, keep).ok());
+  EXPECT_THAT(written, HasSubstr("send 8b to 1 tag 0\n"));
+  EXPECT_THAT(written, HasSubstr("send 8b to 1 tag 1 cpu 3 nic 1\n"));
+  EXPECT_THAT(written, HasSubstr("calc 5 cpu 2\n"));
+  EXPECT_THAT(written, HasSubstr("recv 8b from 0 tag 1\n"));
+  std::string binary;
+  ASSERT_TRUE(WriteGoal(result->graph, GoalForm::kBinary, [&binary](std::string_view bytes) {
+                binary += bytes;
+                return OkStatus();
+              }).ok());
+  const Result<ImportResult> again = Import(binary);
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  EXPECT_EQ(again->graph.roles.front().program, result->graph.roles.front().program);
+}
+
+// An NVLink port has 450 GB/s: seven messages of 64 MiB take seven times as long as one.
+TEST(GoalImport, messages_of_one_gpu_share_its_port) {
+  std::string out = "num_ranks 8\nrank 0 {\n";
+  std::string in = out;
+  for (int rank = 1; rank < 8; ++rank) {
+    out += fmt::format("send 67108864b to {} tag {}\n", rank, rank);
+    in += fmt::format("recv 67108864b from {} tag {}\n", rank, rank);
+  }
+  for (int rank = 1; rank < 8; ++rank) {
+    out += fmt::format("}}\nrank {} {{\nrecv 67108864b from 0 tag {}\n", rank, rank);
+    in += fmt::format("}}\nrank {} {{\nsend 67108864b to 0 tag {}\n", rank, rank);
+  }
+  const std::string one =
+      "num_ranks 8\nrank 0 {\nsend 67108864b to 1\n}\nrank 1 {\nrecv 67108864b from 0\n}\n"
+      "rank 2 {\n}\nrank 3 {\n}\nrank 4 {\n}\nrank 5 {\n}\nrank 6 {\n}\nrank 7 {\n}\n";
+  const auto seconds = [](const std::string& text) {
+    ImportOptions options;
+    options.cluster = prism::testing::TestCluster();
+    options.cluster.gpus_per_node = 8;
+    const Result<ImportResult> result = ImportGoalBytes(text, "x.goal", options);
+    EXPECT_TRUE(result.ok()) << result.status().message();
+    replayer::ReplayOptions once;
+    once.iterations = 1;
+    return SecondsFromNs(replayer::Replay(result->graph, once)->steady_iteration_ns());
+  };
+  EXPECT_NEAR(seconds(out + "}\n") / seconds(one), 7, 0.1);
+  EXPECT_NEAR(seconds(in + "}\n") / seconds(one), 7, 0.1);
 }
 
 // In file order rank 0's cpu would wait for rank 1, which waits for something that comes later.

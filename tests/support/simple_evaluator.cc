@@ -340,7 +340,7 @@ class SimpleRank {
       Message mine = {
           arrival,
           Slowed(fixed ? program_.value[op]
-                       : ShareOfLink({world_.graph, world_.collective_cost, Rank(rank_)}, group, t),
+                       : ShareOfLink({world_.graph, world_.collective_cost, Rank(rank_)}, op, t),
                  SlowestOfRing(world_.graph, world_.options, {{rank_, peer}})),
           world_.collective_cost.IsEager(t.bytes), fixed};
       (t.is_send ? world_.sends : world_.receives)[key] = mine;

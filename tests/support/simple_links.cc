@@ -17,11 +17,38 @@ DurationNs RoundsOf(const graph::ClusterSpec& cluster, int64_t peers) {
   return std::llround(std::max(0.0, static_cast<double>(peers) - channels) / channels * kRoundNs);
 }
 
+// The groups that run beside that of `op`, itself included.
+std::vector<uint32_t> BatchOf(const graph::Program& program, uint32_t op) {
+  using graph::OpKind;
+  std::vector<uint32_t> batch;
+  uint32_t begin = 0;
+  for (uint32_t i = 0; i < program.size(); ++i) {
+    const OpKind kind = program.kind[i];
+    const bool same_stream = std::ranges::any_of(
+        batch, [&](uint32_t other) { return program.stream[other] == program.stream[i]; });
+    const uint32_t dep = program.dep[i];
+    const bool goes_on = kind == OpKind::kEventRecord || kind == OpKind::kMarker ||
+                         (kind == OpKind::kEventWait && (dep == graph::kNoDep || dep < begin)) ||
+                         (kind == OpKind::kPeerGroup && !same_stream);
+    if (!goes_on && i > op) {
+      break;
+    }
+    if (!goes_on) {
+      batch.clear();
+      begin = i;
+    }
+    if (kind == OpKind::kPeerGroup) {
+      batch.push_back(i);
+    }
+  }
+  return batch;
+}
+
 }  // namespace
 
-DurationNs ShareOfLink(const LinkEnd& end,
-                       const graph::PeerGroup& group,
-                       const graph::PeerTransfer& mine) {
+DurationNs ShareOfLink(const LinkEnd& end, uint32_t op, const graph::PeerTransfer& mine) {
+  const graph::Program& program = end.graph.role_of(end.rank).program;
+  const graph::PeerGroup& group = program.peer_groups[program.signature[op]];
   const auto peer_of = [&](const graph::PeerTransfer& t) {
     return end.graph.ranks.peers(end.rank)[t.peer_slot];
   };
@@ -31,10 +58,14 @@ DurationNs ShareOfLink(const LinkEnd& end,
   };
   const auto is_self = [&](const graph::PeerTransfer& t) { return peer_of(t) == end.rank.value(); };
   int64_t bytes = mine.bytes;
-  for (const graph::PeerTransfer& other : group.transfers) {
-    const bool shares = &other != &mine && other.is_send == mine.is_send && !is_self(mine) &&
-                        !is_self(other) && (on_node(other) || !on_node(mine));
-    bytes += shares ? std::min(other.bytes, mine.bytes) : 0;
+  for (const uint32_t beside : BatchOf(program, op)) {
+    for (const graph::PeerTransfer& other :
+         program.peer_groups[program.signature[beside]].transfers) {
+      const bool is_mine = beside == op && &other == &mine;
+      const bool shares = !is_mine && other.is_send == mine.is_send && !is_self(mine) &&
+                          !is_self(other) && (on_node(mine) ? on_node(other) : beside == op);
+      bytes += shares ? std::min(other.bytes, mine.bytes) : 0;
+    }
   }
   const bool leaves = !is_self(mine) && !on_node(mine);
   const auto beside =

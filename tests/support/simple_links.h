@@ -18,12 +18,11 @@ struct LinkEnd {
   Rank rank;
 };
 
-// How long one transfer takes at one of its ends among those of its group: each other one in its
+// How long one transfer of the group of `op` takes at one of its ends among those of its group, and
+// inside a node among those of its batch (replayer/engine/role_plan.h): each other one in its
 // direction takes as many bytes of the link as are in flight at the same time
 // (replayer/cost/collective_cost.h).
-DurationNs ShareOfLink(const LinkEnd& end,
-                       const graph::PeerGroup& group,
-                       const graph::PeerTransfer& mine);
+DurationNs ShareOfLink(const LinkEnd& end, uint32_t op, const graph::PeerTransfer& mine);
 
 // The slow-down of the slowest link that a ring over the nodes of these ranks crosses.
 double SlowestOfRing(const graph::Graph& graph,

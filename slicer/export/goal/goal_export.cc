@@ -1,6 +1,7 @@
 #include "slicer/export/goal/goal_export.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <optional>
 #include <set>
 #include <utility>
@@ -57,7 +58,11 @@ std::vector<uint32_t> NumberTags(const graph::Graph& graph) {
 // Translates what GOAL expresses differently, or not at all.
 class GoalTranslation {
  public:
-  explicit GoalTranslation(const graph::Graph& graph) : graph_(graph), tags_(NumberTags(graph)) {}
+  explicit GoalTranslation(const graph::Graph& graph)
+      : graph_(graph),
+        tags_(NumberTags(graph)),
+        from_goal_(!graph.signatures.empty() &&
+                   graph.string(graph.signatures.front().name) == kGoalCalc) {}
 
   Result<TaskGraph> Rank(prism::Rank rank, Notes* notes) const {
     PRISM_ASSIGN_OR_RETURN(const TaskGraph raised, RaiseRank(graph_, rank, notes));
@@ -67,6 +72,9 @@ class GoalTranslation {
     int64_t shared_cpus = 0;
     for (Task& task : tasks.tasks) {
       kernels += IsKernel(rank, task) ? 1 : 0;
+      if (from_goal_) {
+        SetPlace(&task);
+      }
       shared_cpus += task.resource > kMaxGoalCpu ? 1 : 0;
       task.resource = static_cast<uint16_t>(task.resource % (kMaxGoalCpu + 1));
       if (task.kind == TaskKind::kCompute) {
@@ -83,15 +91,25 @@ class GoalTranslation {
   }
 
  private:
+  // Tasks without a marker were on cpu 0.
+  void SetPlace(Task* task) const {
+    unsigned cpu = 0;
+    unsigned nic = 0;
+    std::sscanf(graph_.strings[task->place].c_str(), "cpu %u nic %u", &cpu, &nic);
+    task->resource = static_cast<uint16_t>(cpu);
+    task->nic = static_cast<uint8_t>(nic);
+  }
+
   [[nodiscard]] bool IsKernel(prism::Rank rank, const Task& task) const {
     const graph::Program& program = graph_.role_of(rank).program;
     return task.kind == TaskKind::kCompute && task.name != kHostTask &&
            program.kind[task.name] == graph::OpKind::kKernel &&
-           graph_.string(graph_.signatures[program.signature[task.name]].name) != "calc";
+           graph_.string(graph_.signatures[program.signature[task.name]].name) != kGoalCalc;
   }
 
   const graph::Graph& graph_;
   std::vector<uint32_t> tags_;
+  bool from_goal_;
 };
 
 Status WriteText(const graph::Graph& graph, const GoalSink& sink, ExportResult* result) {
@@ -118,6 +136,7 @@ Status WriteBinary(const graph::Graph& graph, const GoalSink& sink, ExportResult
     head.part_bytes.push_back(GoalBinaryPart(tasks).size());
     for (const Task& task : tasks.tasks) {
       head.highest_cpu = std::max(head.highest_cpu, static_cast<uint8_t>(task.resource));
+      head.highest_nic = std::max(head.highest_nic, task.nic);
     }
   }
   const auto write = [&](const std::string& bytes) {

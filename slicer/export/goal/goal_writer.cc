@@ -32,6 +32,9 @@ void AppendGoalText(const TaskGraph& tasks, std::string* text) {
     if (task.resource != 0 && task.resource != kNoResource) {
       fmt::format_to(out, " cpu {}", task.resource);
     }
+    if (task.nic != 0) {
+      fmt::format_to(out, " nic {}", task.nic);
+    }
     text->push_back('\n');
     for (; edge != edges.end() && std::max(edge->task, edge->on) == i; ++edge) {
       fmt::format_to(out, "l{} {} l{}\n", edge->task + 1, edge->begun ? "irequires" : "requires",

@@ -130,7 +130,7 @@ class GoalBinaryReader {
       task.kind = kind == kSend ? TaskKind::kSend : TaskKind::kReceive;
       task.peer = peer;
       task.comm = tag;
-      handler_->nics += Load<uint8_t>(data + 22) != 0 ? 1 : 0;
+      task.nic = Load<uint8_t>(data + 22);
     }
     tasks_.Add(task);
     return OkStatus();
@@ -240,7 +240,7 @@ std::string GoalBinaryHeadBytes(const GoalBinaryHead& head) {
   Store<uint64_t>(kMagic, &bytes);
   Store(static_cast<uint32_t>(head.part_bytes.size()), &bytes);
   Store(head.highest_cpu, &bytes);
-  Store<uint8_t>(0, &bytes);
+  Store(head.highest_nic, &bytes);
   uint64_t at = kHeadBytes + kJumpBytes * head.part_bytes.size();
   for (const uint64_t part : head.part_bytes) {
     Store(at, &bytes);
@@ -275,7 +275,7 @@ std::string GoalBinaryPart(const TaskGraph& tasks) {
     Store(static_cast<uint64_t>(task.value), &bytes);
     Store(is_calc ? 0U : task.comm, &bytes);
     Store(static_cast<uint8_t>(task.resource == kNoResource ? 0 : task.resource), &bytes);
-    Store<uint8_t>(0, &bytes);
+    Store(task.nic, &bytes);
     for (const WaitingIndex* index : {&ends, &begins}) {
       const uint32_t count = index->begin[i + 1] - index->begin[i];
       Store(count, &bytes);

@@ -29,6 +29,7 @@ Status ReadGoalBinary(std::string_view bytes, const std::string& file, GoalHandl
 // The data before the parts, known once all parts are.
 struct GoalBinaryHead {
   uint8_t highest_cpu = 0;
+  uint8_t highest_nic = 0;
   std::vector<uint64_t> part_bytes;  // by rank
 };
 

@@ -11,6 +11,7 @@
 #include "graph/base/file.h"
 #include "graph/base/hash.h"
 #include "slicer/import/goal/goal_binary.h"
+#include "slicer/import/goal/goal_limits.h"
 #include "slicer/import/goal/goal_text.h"
 
 namespace prism::slicer {
@@ -36,14 +37,13 @@ class GoalImport {
     GoalHandler handler;
     handler.begin = [this](uint32_t ranks) {
       assembly_.emplace(ranks);
-      calc_ = assembly_->KernelName("calc");
+      calc_ = assembly_->KernelName(kGoalCalc);
       lowering_.emplace(assembly_->lower_names());
       return OkStatus();
     };
     handler.rank = [this](TaskGraph* tasks) { return Take(tasks); };
     PRISM_RETURN_IF_ERROR(IsGoalBinary(bytes_) ? ReadGoalBinary(bytes_, file_, &handler)
                                                : ReadGoalText(bytes_, file_, &handler));
-    nics_ = handler.nics;
     return OkStatus();
   }
 
@@ -59,8 +59,6 @@ class GoalImport {
                           options.cluster.name),
               messages_);
     notes.Add("calcs ordered only by their cpu run in the order of the file", unordered_);
-    notes.Add("messages on a cpu other than 0: the cpu is not kept", cpus_);
-    notes.Add("messages on a nic other than 0: the nic is not kept", nics_);
     if (policy_.one_communicator) {
       const Status in_order = CheckTagOrder();
       if (!in_order.ok()) {
@@ -78,12 +76,14 @@ class GoalImport {
     rank_begin_ = tasks->tasks.data();
     rank_tags_.resize(tasks->tasks.size());
     for (Task& task : tasks->tasks) {
+      if (task.resource != 0 || task.nic != 0) {
+        task.place = assembly_->MarkerName(GoalPlace(task.resource, task.nic));
+      }
       if (task.kind == TaskKind::kCompute) {
         task.name = calc_;
         continue;
       }
       ++messages_;
-      cpus_ += task.resource != 0 ? 1 : 0;
       PRISM_RETURN_IF_ERROR(NumberTag(&task));
     }
     ApplyPolicy(policy_.tasks, tasks, &result_.notes);
@@ -168,8 +168,6 @@ class GoalImport {
   int64_t task_count_ = 0;
   int64_t messages_ = 0;
   int64_t unordered_ = 0;
-  int64_t cpus_ = 0;
-  int64_t nics_ = 0;
 };
 
 }  // namespace

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+
+#include <fmt/format.h>
 
 #include "graph/validate/limits.h"
 
@@ -12,5 +15,12 @@ inline constexpr uint64_t kMaxGoalBytes = uint64_t{1} << 50U;
 inline constexpr uint64_t kMaxGoalTag = 0xFFFFFFFEU;  // the one above means any tag
 inline constexpr uint64_t kMaxGoalCpu = 255;          // a byte of the binary format
 inline constexpr uint32_t kMaxGoalRanks = graph::kMaxRanks;
+
+// In a graph: the name of every calc, and the marker around a task that is not on cpu and nic 0.
+inline constexpr const char* kGoalCalc = "calc";
+
+inline std::string GoalPlace(unsigned cpu, unsigned nic) {
+  return fmt::format("cpu {} nic {}", cpu, nic);
+}
 
 }  // namespace prism::slicer

@@ -186,7 +186,7 @@ class GoalTextReader {
         task->resource = static_cast<uint16_t>(value);
       } else if (word == "nic") {
         PRISM_RETURN_IF_ERROR(ReadNumber("a nic", kMaxGoalCpu, &value));
-        handler_->nics += value != 0 && task->kind != TaskKind::kCompute ? 1 : 0;
+        task->nic = static_cast<uint8_t>(value);
       } else {
         return Expected("\"tag\", \"cpu\", \"nic\" or the end of the line", word);
       }

@@ -25,13 +25,12 @@
 
 namespace prism::slicer {
 
-// Task::comm holds the tag, Task::resource the cpu of any task.
+// Task::comm holds the tag, Task::resource the cpu of any task, Task::nic the network interface.
 struct GoalHandler {
   // Called with num_ranks, once, before any rank. A failure ends the reading.
   std::function<Status(uint32_t ranks)> begin;
   // Called once per rank, in the order of the file. May move the contents out.
   std::function<Status(TaskGraph* tasks)> rank;
-  int64_t nics = 0;  // number of messages on a network interface other than 0
 };
 
 // Reads the whole text. kBadFile: "<file>:<line>: ...".
