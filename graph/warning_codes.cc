@@ -79,6 +79,9 @@ constexpr WarningCode kCodes[] = {
      "on a real GPU: the driver does not name a kernel, which is recorded as unknown"},
     {"large_copies_only_marked",
      "the program copied more bytes than are kept on the virtual device; they count as unwritten"},
+    {"late_ranks",
+     "profiles: these ranks enter collectives last, since they wait there less than the median "
+     "rank; an iteration of the graph begins on all ranks together"},
     {"layout_not_as_given",
      "--tp or --pp differs from what the program's groups make; the groups decide"},
     {"library_workspace_assumed",
@@ -87,6 +90,9 @@ constexpr WarningCode kCodes[] = {
      "the program asked a library for the size of its workspace: 0, so that memory may be less "
      "than "
      "real"},
+    {"measured_transfers_differ",
+     "the measured time of a collective and that of the cluster's model differ by more than twice: "
+     "the measured one is used unless a cluster was asked for"},
     {"memory_of_several_devices",
      "the program allocated on more than one device; all counts as memory of one"},
     {"nccl_allocations_not_rounded",

@@ -1,6 +1,10 @@
 // prism import: replay formats of others → a graph.
+#include <sys/resource.h>
+
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -14,6 +18,7 @@
 #include "graph/file.h"
 #include "graph/validate/limits.h"
 #include "launch/cli/verb.h"
+#include "launch/inputs/measured_cluster.h"
 #include "launch/inputs/named_format.h"
 #include "launch/inputs/network_cluster.h"
 #include "launch/inputs/presets.h"
@@ -36,6 +41,10 @@ struct ImportArguments {
   std::string cluster = "h100-8x";
   std::string groups;
   std::string network;
+  std::string range;        // NAME[:N]
+  std::string time_unit;    // "": the format's
+  int64_t step = -1;        // -1: that of median duration
+  double max_memory = 0;    // GiB; 0: what the machine has
   int32_t target_gpus = 0;  // 0: as the files say
 };
 
@@ -44,7 +53,11 @@ struct Settings {
   ImportOptions options;
   std::string groups;         // a file
   std::vector<int64_t> dims;  // ranks along each dimension of the network; none without one
-  slicer::Notes notes;        // of the network
+  slicer::AstraNetwork network;
+  std::string time_unit;
+  slicer::KinetoChoice choice;
+  bool measured = true;  // collectives of profiles keep their measured times
+  slicer::Notes notes;   // of the network
 };
 
 struct ImportFormat {
@@ -73,6 +86,7 @@ Result<ImportResult> ReadLayers(const std::vector<std::string>& files,
   slicer::LayerOptions layers;
   layers.dialect = dialect;
   layers.dims = settings.dims;
+  layers.unit_ns = settings.time_unit == "ns" ? 1 : settings.time_unit == "us" ? kNsPerUs : 0;
   return slicer::ImportLayers(files.front(), settings.options, layers);
 }
 
@@ -85,16 +99,33 @@ Result<ImportResult> ReadSimAi(std::vector<std::string> files, const Settings& s
 }
 
 Result<ImportResult> ReadKineto(std::vector<std::string> files, const Settings& settings) {
-  return slicer::ImportKineto(files, settings.options);
+  PRISM_ASSIGN_OR_RETURN(ImportResult result,
+                         slicer::ImportKineto(files, settings.options, settings.choice));
+  graph::Graph& graph = result.graph;
+  if (settings.measured) {
+    PRISM_ASSIGN_OR_RETURN(const std::optional<graph::ClusterSpec> cluster,
+                           ClusterOfGpu(result.gpu, result.gpu_bytes));
+    graph.cluster = cluster.value_or(graph.cluster);
+    result.notes.Add(
+        cluster ? fmt::format("the cluster is {}, by the GPU of the profiles", cluster->name)
+                : fmt::format("the cluster is {}; --cluster names another", graph.cluster.name));
+  }
+  if (std::optional<graph::Warning> differ = MeasuredTransfersDiffer(graph)) {
+    graph.warnings.push_back(*std::move(differ));
+  }
+  if (!settings.measured) {
+    UseModelledTransfers(&graph);
+  }
+  return result;
 }
 
 const std::vector<ImportFormat>& Formats() {
   static const std::vector<ImportFormat> kImportFormats = {
       {"goal", 1, ReadGoal, {}},
       {"chakra", kManyFiles, ReadChakra, {"groups", "network", "target-gpus"}},
-      {"astra", 1, ReadAstra, {"network", "target-gpus"}},
+      {"astra", 1, ReadAstra, {"network", "target-gpus", "time-unit"}},
       {"simai", 1, ReadSimAi, {"network", "target-gpus"}},
-      {"kineto", kManyFiles, ReadKineto, {"target-gpus"}},
+      {"kineto", kManyFiles, ReadKineto, {"target-gpus", "step", "range"}},
   };
   return kImportFormats;
 }
@@ -112,6 +143,10 @@ std::string ResultText(const ImportResult& result, const std::string& out) {
   for (const std::string& line : result.notes.Lines()) {
     text += fmt::format("  assumed   {}\n", line);
   }
+  for (const graph::Warning& warning : graph.warnings) {
+    text += fmt::format("  warning   {}: {} (first: {})\n", warning.code, warning.count,
+                        warning.example);
+  }
   return text;
 }
 
@@ -128,6 +163,12 @@ std::string ResultJson(const ImportResult& result, const std::string& out) {
   for (const auto& [what, count] : result.notes.counts()) {
     json.BeginObject().Field("what", what).Field("count", count).EndObject();
   }
+  json.EndArray();
+  json.Key("warnings").BeginArray();
+  for (const graph::Warning& warning : graph.warnings) {
+    json.BeginObject().Field("code", warning.code).Field("count", warning.count);
+    json.Field("example", warning.example).EndObject();
+  }
   json.EndArray().EndObject();
   return text + "\n";
 }
@@ -139,13 +180,34 @@ Status ReadNetwork(const std::string& path, Settings* settings) {
                          slicer::IsSimAiTopology(text) ? slicer::ParseSimAiTopology(text, path)
                                                        : slicer::ParseAstraNetwork(text, path));
   settings->dims = network.ranks;
+  settings->network = network;
   return UseNetwork(network, path, &settings->options.cluster, &settings->notes);
+}
+
+// Which step or range of profiles counts: "NAME:N" is the N-th of that name, if N is a number.
+Status ReadChoice(const ImportArguments& asked, slicer::KinetoChoice* choice) {
+  choice->step = asked.step;
+  choice->range = asked.range;
+  if (asked.step >= 0 && !asked.range.empty()) {
+    return InvalidArgument("--step and --range both choose what counts; name one");
+  }
+  const size_t colon = asked.range.rfind(':');
+  const char* const end = asked.range.data() + asked.range.size();
+  int64_t number = 0;
+  if (colon != std::string::npos && colon + 1 < asked.range.size()) {
+    const auto [after, error] = std::from_chars(asked.range.data() + colon + 1, end, number);
+    if (error == std::errc() && after == end && number > 0) {
+      choice->range = asked.range.substr(0, colon);
+      choice->number = number;
+    }
+  }
+  return OkStatus();
 }
 
 Result<Settings> ReadSettings(const VerbArguments& arguments,
                               const ImportArguments& asked,
                               const ImportFormat& format) {
-  for (const char* flag : {"groups", "network", "target-gpus"}) {
+  for (const char* flag : {"groups", "network", "target-gpus", "step", "range", "time-unit"}) {
     const bool known =
         std::find(format.flags.begin(), format.flags.end(), flag) != format.flags.end();
     if (arguments.Has(flag) && !known) {
@@ -156,6 +218,9 @@ Result<Settings> ReadSettings(const VerbArguments& arguments,
   Settings settings;
   settings.groups = asked.groups;
   settings.options.target_gpus = asked.target_gpus;
+  settings.time_unit = asked.time_unit;
+  settings.measured = !arguments.Has("cluster");
+  PRISM_RETURN_IF_ERROR(ReadChoice(asked, &settings.choice));
   PRISM_ASSIGN_OR_RETURN(settings.options.cluster, LoadCluster(asked.cluster));
   if (!asked.network.empty()) {
     PRISM_RETURN_IF_ERROR(ReadNetwork(asked.network, &settings));
@@ -189,6 +254,19 @@ Status WithGroupsFile(const Status& status, const VerbArguments& arguments) {
   return left_out ? status.WithContext("without --groups " + groups) : status;
 }
 
+// Beyond it no allocation succeeds, and the program ends (prism.cc).
+Status LimitMemory(double gib) {
+  constexpr double kGiB = 1 << 30;
+  rlimit limit = {};
+  if (gib == 0 || getrlimit(RLIMIT_DATA, &limit) != 0) {
+    return OkStatus();
+  }
+  limit.rlim_cur = std::min(limit.rlim_max, static_cast<rlim_t>(gib * kGiB));
+  return setrlimit(RLIMIT_DATA, &limit) == 0
+             ? OkStatus()
+             : EnvironmentLacks("--max-memory: the machine does not limit memory");
+}
+
 Result<VerbOutput> RunImportVerb(const VerbArguments& arguments, const ImportArguments& asked) {
   PRISM_ASSIGN_OR_RETURN(const ImportFormat* const format,
                          FindFormat(Formats(), arguments.operands().front()));
@@ -197,6 +275,7 @@ Result<VerbOutput> RunImportVerb(const VerbArguments& arguments, const ImportArg
     return InvalidArgument(fmt::format("{} takes one file, got {}", format->name,
                                        FormatCount(static_cast<int64_t>(files.size()))));
   }
+  PRISM_RETURN_IF_ERROR(LimitMemory(asked.max_memory));
   const std::string& out = asked.out;
   if (out.empty()) {
     return InvalidArgument("no output file; name one with -o GRAPH");
@@ -209,6 +288,9 @@ Result<VerbOutput> RunImportVerb(const VerbArguments& arguments, const ImportArg
   }
   ImportResult result = std::move(*read);
   result.notes.Add(settings.notes);
+  if (format->read != ReadSimAi) {  // which has NCCL's algorithms
+    UseTopologies(settings.network, &result.graph, &result.notes);
+  }
   result.graph.assumptions = result.notes.Lines();
   PRISM_RETURN_IF_ERROR(graph::WriteGraph(result.graph, out));
   VerbOutput output;
@@ -232,7 +314,8 @@ Verb ImportVerb() {
        "  astra   an ASTRA-sim text workload, one layer per line\n"
        "  simai   the same, as SimAI's AICB writes it\n"
        "  kineto  profiles of torch.profiler, one per rank, .json or .json.gz: one step of each,\n"
-       "          with the measured times of kernels and host; --target-gpus N: a larger job of\n"
+       "          with the measured times of kernels, transfers and host; --target-gpus N: a "
+       "larger job of\n"
        "          ranks like them\n"
        "What the file leaves open is counted and listed among the graph's assumptions. A file "
        "that\n"
@@ -244,7 +327,8 @@ Verb ImportVerb() {
        FormatNames(Formats())},
       {{"o", &A::out, Text("GRAPH"), "the file to write", "needed"},
        {"cluster", &A::cluster, Text("PRESET|FILE", PresetNames(PresetKind::kCluster)),
-        "cluster preset or file that messages and collectives are timed on"},
+        "cluster preset or file that messages and collectives are timed on; if given, those of "
+        "profiles as well, which otherwise keep their measured times on a cluster of their GPU"},
        {"groups", &A::groups, Text("FILE"), "ASTRA-sim's communicator groups, JSON (chakra)",
         "none"},
        {"network", &A::network, Text("FILE"),
@@ -252,7 +336,15 @@ Verb ImportVerb() {
         "instead of the cluster's (chakra, astra, simai)",
         "none"},
        {"target-gpus", &A::target_gpus, WholeNumber(1, graph::kMaxRanks),
-        "ranks of the graph (chakra, astra, simai, kineto)", "as the files say"}},
+        "ranks of the graph (chakra, astra, simai, kineto)", "as the files say"},
+       {"time-unit", &A::time_unit, OneOf({"ns", "us"}), "unit of compute times (astra)", "us"},
+       {"max-memory", &A::max_memory, NumberAbove0("GIB"),
+        "memory that the import may take; exit code 5 where it needs more", "what there is"},
+       {"step", &A::step, WholeNumber(0, graph::kMaxProgramNs),
+        "N of the mark ProfilerStep#N that counts (kineto)", "that of median duration"},
+       {"range", &A::range, Text("NAME[:N]"),
+        "the host range that counts as the step: of that name, the N-th of them (kineto)",
+        "ProfilerStep#N; without N, that of median duration"}},
       RunImportVerb);
 }
 

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <span>
+#include <sstream>
 
 #include <fmt/format.h>
 
@@ -34,12 +37,41 @@ struct Symptom {
 // Ranks that do the same.
 using Peers = std::vector<uint32_t>;
 
-std::vector<Peers> RanksByRole(const graph::Graph& graph) {
-  std::vector<Peers> ranks_of(graph.roles.size());
-  for (uint32_t rank = 0; rank < graph.ranks.size(); ++rank) {
-    ranks_of[graph.ranks.role[rank]].push_back(rank);
+// What a measured role communicates, in order; empty: some kernel of it is costed by a model.
+std::string Communication(const graph::Program& program) {
+  std::string text;
+  bool kernels = false;
+  for (uint32_t op = 0; op < program.size(); ++op) {
+    const graph::OpKind kind = program.kind[op];
+    if (kind == graph::OpKind::kKernel) {
+      kernels = true;
+      if ((program.flags[op] & graph::kDurationFixed) == 0) {
+        return "";
+      }
+    } else if (kind == graph::OpKind::kCollective) {
+      const graph::CollectiveShape& shape = program.collectives[program.signature[op]];
+      text += fmt::format("{} {} {};", program.comm_slot[op], static_cast<int>(shape.kind),
+                          shape.bytes);
+    } else if (kind == graph::OpKind::kPeerGroup) {
+      for (const graph::PeerTransfer& transfer :
+           program.peer_groups[program.signature[op]].transfers) {
+        text += fmt::format("{} {};", transfer.is_send ? 's' : 'r', transfer.bytes);
+      }
+    }
   }
-  return ranks_of;
+  return kernels ? text : "";
+}
+
+// By role: the first one that does the same work.
+std::vector<uint32_t> SameWork(const graph::Graph& graph) {
+  std::vector<uint32_t> same;
+  std::map<std::string, uint32_t> first;
+  for (uint32_t role = 0; role < graph.roles.size(); ++role) {
+    const std::string communication = Communication(graph.roles[role].program);
+    same.push_back(communication.empty() ? role
+                                         : first.try_emplace(communication, role).first->second);
+  }
+  return same;
 }
 
 // What counts as compute in each role, according to the graph.
@@ -99,6 +131,7 @@ class Examiner {
       : graph_(graph),
         ranks_(ranks),
         waits_ns_(waits_ns),
+        same_work_(SameWork(graph)),
         of_member_(graph.communicators.members.size(), 0) {
     const graph::CommunicatorTable& comms = graph.communicators;
     for (uint32_t rank = 0; rank < graph.ranks.size(); ++rank) {
@@ -127,13 +160,19 @@ class Examiner {
     compute.whole = compute.values;
     compute.least_excess = kLeastCompute;
     own.least_excess = kLeastOwn;
-    const std::vector<Peers> by_role = RanksByRole(graph_);
+    std::vector<Peers> by_role(graph_.roles.size());
+    for (uint32_t rank = 0; rank < graph_.ranks.size(); ++rank) {
+      by_role[WorkOf(rank)].push_back(rank);
+    }
     symptoms.suspects = Outliers(by_role, compute);
     for (Suspect& suspect : SuspectsAlone(by_role)) {
       symptoms.suspects.push_back(std::move(suspect));
     }
     const bool computes = !symptoms.suspects.empty();
     if (!computes) {
+      symptoms.suspects = SuspectsLate();
+    }
+    if (symptoms.suspects.empty()) {
       symptoms.suspects = Outliers(by_role, own);
     }
     for (Suspect& suspect : symptoms.suspects) {
@@ -189,6 +228,31 @@ class Examiner {
     return suspects;
   }
 
+  [[nodiscard]] uint32_t WorkOf(uint32_t rank) const { return same_work_[graph_.ranks.role[rank]]; }
+
+  // As the import says; the factor is that of the rank's iteration.
+  [[nodiscard]] std::vector<Suspect> SuspectsLate() const {
+    std::vector<Suspect> suspects;
+    for (const graph::Warning& warning : graph_.warnings) {
+      std::istringstream parts(warning.code == kLateRanks ? warning.example : "");
+      for (std::string part; std::getline(parts >> std::ws, part, ',');) {
+        uint32_t rank = 0;
+        double late_ms = 0;
+        if (std::sscanf(part.c_str(), "rank %u: %lf ms", &rank, &late_ms) == 2 &&
+            rank < graph_.ranks.size()) {
+          const auto iteration = static_cast<double>(ranks_[rank].iteration_ns);
+          suspects.push_back(
+              {Rank(rank),
+               1 + late_ms * static_cast<double>(kNsPerMs) / std::max(iteration, 1.0),
+               {fmt::format("in the profiles it enters collectives last: it waits there {:g} ms "
+                            "less than the median rank",
+                            late_ms)}});
+        }
+      }
+    }
+    return suspects;
+  }
+
   static constexpr double kRatioUnit = 1e9;  // ratios are compared as whole numbers
 
   [[nodiscard]] std::span<const DurationNs> WaitsOf(uint32_t rank) const {
@@ -209,7 +273,7 @@ class Examiner {
     const uint32_t rank = suspect->rank.value();
     std::vector<DurationNs> others;
     for (uint32_t other = 0; other < graph_.ranks.size(); ++other) {
-      if (other != rank && graph_.ranks.role[other] == graph_.ranks.role[rank]) {
+      if (other != rank && WorkOf(other) == WorkOf(rank)) {
         others.push_back(symptom.values[other]);
       }
     }
@@ -266,6 +330,7 @@ class Examiner {
   const graph::Graph& graph_;
   const std::vector<RankTimes>& ranks_;
   const std::vector<DurationNs>& waits_ns_;
+  std::vector<uint32_t> same_work_;    // by role
   std::vector<DurationNs> of_member_;  // waits by communicator and member
 };
 

@@ -9,6 +9,10 @@
 // median deviation. Own time is the coarser symptom: waits that overlap compute, or each other, are
 // subtracted as well.
 //
+// Ranks of measured roles (imported profiles) have a role each, since no two were measured alike:
+// they do the same work if they communicate the same. Where their compute tells nothing, those that
+// the profiles themselves show to enter collectives last are slow (the warning kLateRanks).
+//
 // A rank that is the only one of its role cannot be compared directly. For such ranks the ratio of
 // compute time to what their kernels take according to the graph is compared; where there are fewer
 // than kFewestAlone of them no suspect can be named.
@@ -26,6 +30,9 @@ namespace prism::replayer {
 inline constexpr double kLeastCompute = 0.01;  // of what the median rank of the role computes
 inline constexpr double kLeastAlone = 0.03;    // the same, of a rank that is the only one of its
                                                // role
+// Warning of an import, whose example is "rank 7: 4 ms, rank 2: 3 ms": how much less than the
+// median of the profiled ranks they wait in collectives.
+inline constexpr const char* kLateRanks = "late_ranks";
 inline constexpr size_t kFewestAlone = 3;
 inline constexpr double kLeastOwn = 0.1;  // of its iteration
 inline constexpr double kDeviations = 8;
@@ -51,8 +58,8 @@ struct Symptoms {
   std::vector<Waiting> waiting;   // most waiting of a communicator first
 };
 
-// `ranks` and `waits_ns` as in ReplayResult. Of the graph, only the roles and the members of
-// communicators are used.
+// `ranks` and `waits_ns` as in ReplayResult. Of the graph, only the roles, the members of
+// communicators and the warning above are used.
 Symptoms FindStraggler(const graph::Graph& graph,
                        const std::vector<RankTimes>& ranks,
                        const std::vector<DurationNs>& waits_ns);

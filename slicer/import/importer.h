@@ -27,7 +27,9 @@ struct ImportResult {
   graph::Graph graph;
   Notes notes;
   int64_t bytes_read = 0;
-  int64_t tasks = 0;  // read, over all ranks
+  int64_t tasks = 0;      // read, over all ranks
+  std::string gpu;        // that the files name; "": none
+  int64_t gpu_bytes = 0;  // of its memory; 0: not stated
 };
 
 // How the tasks of a file are put on streams. The strict policy is tried first; files that would

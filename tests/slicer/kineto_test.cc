@@ -12,12 +12,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "replayer/engine/replay_result.h"
-#include "replayer/replay.h"
 #include "slicer/import/kineto/collective_words.h"
-#include "slicer/import/kineto/kineto_import.h"
 #include "slicer/import/kineto/process_axis.h"
 #include "slicer/import/kineto/trace_file.h"
+#include "tests/slicer/kineto_profile.h"
 #include "tests/support/test_parameters.h"
 
 namespace prism::slicer {
@@ -27,59 +25,6 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Optional;
-
-// Events of one rank, in microseconds from the step's beginning at 1,000,000.
-class Profile {
- public:
-  explicit Profile(int rank = 0, int world = 2)
-      : text_(fmt::format("{{\"distributedInfo\": {{\"rank\": {}, \"world_size\": {}}}, "
-                          "\"deviceProperties\": [{{\"id\": 0, \"name\": \"GPU X\"}}], "
-                          "\"traceEvents\": [",
-                          rank,
-                          world)) {}
-
-  Profile& Step(double begin, double duration, const std::string& name = "ProfilerStep#3") {
-    return Add("user_annotation", name, begin, duration, "");
-  }
-
-  Profile& Call(const std::string& name, double begin, double duration) {
-    return Add("cuda_runtime", name, begin, duration,
-               fmt::format("\"correlation\": {}", ++correlation_));
-  }
-
-  // The GPU task of the last call.
-  Profile& Task(const std::string& name,
-                int stream,
-                double begin,
-                double duration,
-                const std::string& more = "") {
-    return Add("kernel", name, begin, duration,
-               fmt::format("\"stream\": {}, \"correlation\": {}{}", stream, correlation_, more));
-  }
-
-  Profile& Issue(const std::string& name, double begin, double duration, const std::string& dims) {
-    return Add("user_annotation", name, begin, duration,
-               fmt::format("\"Input Dims\": {}, \"Input type\": [\"float\"]", dims));
-  }
-
-  [[nodiscard]] std::string Json() const { return text_ + "]}"; }
-
- private:
-  Profile& Add(const std::string& category,
-               const std::string& name,
-               double begin,
-               double duration,
-               const std::string& args) {
-    text_ += fmt::format(
-        "{}{{\"ph\": \"X\", \"cat\": \"{}\", \"name\": \"{}\", \"pid\": 0, \"tid\": 1, "
-        "\"ts\": {:.3f}, \"dur\": {}, \"args\": {{{}}}}}",
-        text_.ends_with('[') ? "" : ",\n", category, name, 1'000'000 + begin, duration, args);
-    return *this;
-  }
-
-  std::string text_;
-  int correlation_ = 0;
-};
 
 // A kernel, a collective that waits for it, a kernel that waits for that, and a synchronisation.
 Profile SmallStep(int rank = 0, int world = 2, const std::string& noted = "") {
@@ -95,28 +40,11 @@ Profile SmallStep(int rank = 0, int world = 2, const std::string& noted = "") {
   return profile;
 }
 
-Result<ImportResult> Import(const std::vector<std::string>& profiles, int32_t target_gpus = 0) {
-  ImportOptions options;
-  options.cluster = prism::testing::TestCluster();
-  options.target_gpus = target_gpus;
-  std::vector<TraceSource> sources;
-  for (size_t i = 0; i < profiles.size(); ++i) {
-    sources.push_back({"profile" + std::to_string(i), profiles[i]});
-  }
-  return ImportKinetoBytes(sources, options);
-}
-
 std::string ErrorOf(const std::string& json) {
   const Result<ImportResult> result = Import({json});
   EXPECT_FALSE(result.ok());
   EXPECT_EQ(result.status().code(), StatusCode::kBadFile);
   return result.status().message();
-}
-
-DurationNs IterationNs(const graph::Graph& graph) {
-  const Result<replayer::ReplayResult> result = replayer::Replay(graph, {});
-  EXPECT_TRUE(result.ok()) << result.status().message();
-  return result.ok() ? result->steady_iteration_ns() : 0;
 }
 
 constexpr const char* kNoted =
@@ -345,16 +273,35 @@ TEST(KinetoImport, target_that_groups_do_not_divide_is_refused) {
 TEST(ProcessAxis, outermost_groups_grow_and_others_stay) {
   const ProcessAxis tensor = *AxisOf("tp", {2, 3}, 8);
   const ProcessAxis data = *AxisOf("dp", {1, 3, 5, 7}, 8);
-  EXPECT_THAT(GroupOn(tensor, Rank(13), 16), Optional(ElementsAre(12, 13)));
-  EXPECT_THAT(GroupOn(data, Rank(13), 16), Optional(ElementsAre(1, 3, 5, 7, 9, 11, 13, 15)));
-  EXPECT_EQ(AxisOf("odd", {0, 1, 3}, 8), std::nullopt);
-  EXPECT_EQ(AxisOf("across", {1, 2}, 8), std::nullopt);
+  EXPECT_THAT(GroupOn(tensor, Rank(13), 16, 8), Optional(ElementsAre(12, 13)));
+  EXPECT_THAT(GroupOn(data, Rank(13), 16, 8), Optional(ElementsAre(1, 3, 5, 7, 9, 11, 13, 15)));
   EXPECT_EQ(AxisOf("beyond", {8, 9}, 8), std::nullopt);
+}
+
+// Megatron's model-parallel group: two tensor-parallel ranks of each of two pipeline stages.
+TEST(ProcessAxis, groups_of_two_axes_are_regular) {
+  const ProcessAxis model = *AxisOf("mp", {0, 1, 8, 9}, 16);
+  EXPECT_TRUE(model.members.empty());
+  EXPECT_THAT(GroupOn(model, Rank(6), 16, 16), Optional(ElementsAre(6, 7, 14, 15)));
+  EXPECT_THAT(GroupOn(model, Rank(6), 32, 16), Optional(ElementsAre(6, 7, 14, 15, 22, 23, 30, 31)));
+}
+
+TEST(ProcessAxis, other_ranks_than_those_of_an_irregular_group_form_more_of_its_size) {
+  const ProcessAxis odd = *AxisOf("odd", {0, 1, 5}, 8);
+  EXPECT_THAT(GroupOn(odd, Rank(5), 8, 8), Optional(ElementsAre(0, 1, 5)));
+  EXPECT_THAT(GroupOn(odd, Rank(3), 8, 8), Optional(ElementsAre(2, 3, 4)));
+  EXPECT_THAT(GroupOn(odd, Rank(7), 8, 8), Optional(ElementsAre(6, 7)));
+  EXPECT_THAT(GroupOn(odd, Rank(13), 16, 8), Optional(ElementsAre(8, 9, 13)));
+  EXPECT_EQ(GroupOn(odd, Rank(13), 12, 8), std::nullopt);
 }
 
 TEST(CollectiveWords, names_of_pytorch_and_of_nccl_are_known) {
   const auto kind = [](const std::string& noted, const std::string& kernel) {
-    const auto shape = ShapeOf({noted, "Float", 8, false, "", {}}, kernel);
+    KinetoCollective collective;
+    collective.name = noted;
+    collective.dtype = "Float";
+    collective.elements = 8;
+    const auto shape = ShapeOf(collective, kernel);
     return shape ? graph::CollectiveKindName(shape->kind) : "none";
   };
   EXPECT_STREQ(kind("_allgather_base", "x"), kind("all_gather", "x"));

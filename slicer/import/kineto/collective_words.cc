@@ -1,5 +1,6 @@
 #include "slicer/import/kineto/collective_words.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -18,6 +19,18 @@ constexpr std::pair<std::string_view, CollectiveKind> kWordKinds[] = {
     {"broadcast", CollectiveKind::kBroadcast}, {"barrier", CollectiveKind::kAllReduce},
     {"reduce", CollectiveKind::kReduce},       {"gather", CollectiveKind::kGather},
     {"scatter", CollectiveKind::kScatter},
+};
+
+// Parts of the names of kernels.
+constexpr std::string_view kCommunicating[] = {
+    "deep_ep::",
+    "nvshmem",
+    "mscclpp",
+    "cross_device_reduce",
+    "one_shot_all_reduce",
+    "two_shot_all_reduce",
+    "multimem_all_reduce",
+    "allreduce_fusion",
 };
 
 // c10::ScalarType's names, and the C++ type names in older profiles.
@@ -61,9 +74,19 @@ DataType TypeIn(std::string_view name) {
 
 }  // namespace
 
+int64_t BytesOf(const KinetoCollective& noted) {
+  return noted.elements * DataTypeBytes(TypeIn(noted.dtype));
+}
+
 bool IsNcclKernel(std::string_view kernel) {
   return kernel.starts_with("ncclKernel") || kernel.starts_with("ncclDevKernel") ||
          kernel.starts_with("ncclSymkDevKernel") || kernel.starts_with("ncclSymDevKernel");
+}
+
+bool IsOtherCommunication(std::string_view kernel) {
+  return std::ranges::any_of(kCommunicating, [&](std::string_view word) {
+    return kernel.find(word) != std::string_view::npos;
+  });
 }
 
 std::optional<graph::CollectiveShape> ShapeOf(const KinetoCollective& noted,

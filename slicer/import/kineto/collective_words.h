@@ -12,10 +12,18 @@ namespace prism::slicer {
 // Whether NCCL runs it: "ncclDevKernel_AllReduce_Sum_f32_RING_LL(...)".
 bool IsNcclKernel(std::string_view kernel);
 
+// Whether another library runs it that communicates by itself (DeepEP, NVSHMEM, custom
+// all_reduces): kinds of what such kernels do are those of their names, what they move is not
+// known.
+bool IsOtherCommunication(std::string_view kernel);
+
 // The collective by its names in the profile: as noted (`noted`, at the kernel or at the range that
 // issued it), else from the kernel's name, with 0 bytes. Null for messages between two ranks, and
 // for NCCL's sends and receives without a note.
 std::optional<graph::CollectiveShape> ShapeOf(const KinetoCollective& noted,
                                               std::string_view kernel);
+
+// What the noted elements take; 0 if their type is not known.
+int64_t BytesOf(const KinetoCollective& noted);
 
 }  // namespace prism::slicer

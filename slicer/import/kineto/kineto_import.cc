@@ -11,21 +11,24 @@
 #include <fmt/ranges.h>
 
 #include "graph/base/check.h"
+#include "graph/base/units.h"
 #include "graph/validate/limits.h"
+#include "slicer/import/kineto/measured_transfers.h"
 #include "slicer/import/kineto/step_program.h"
 #include "slicer/import/kineto/trace_file.h"
-#include "slicer/import/kineto/uneven_exchanges.h"
 
 namespace prism::slicer {
 namespace {
 
+// Of its step: what a rank waits less than others that enters collectives clearly later.
+constexpr double kLeastLate = 0.1;
 constexpr size_t kMaxTraceBytes = size_t{1} << 34U;  // of one that was packed
 
 // Reads one profile after the other, then builds all ranks.
 class KinetoImport {
  public:
-  KinetoImport(uint32_t world, uint32_t ranks, GraphAssembly* assembly)
-      : world_(world), ranks_(ranks), assembly_(*assembly) {}
+  KinetoImport(const KinetoChoice& choice, uint32_t world, uint32_t ranks, GraphAssembly* assembly)
+      : choice_(choice), world_(world), ranks_(ranks), assembly_(*assembly) {}
 
   Status AddProfile(int64_t of_rank, const KinetoTrace& trace, const std::string& file) {
     const auto rank = static_cast<uint32_t>(of_rank);
@@ -36,14 +39,23 @@ class KinetoImport {
     if (program_of_.contains(rank)) {
       return BadFile(fmt::format("{}: is a second profile of rank {}; name only one", file, rank));
     }
-    const KinetoRange step = StepOf(trace);
+    const HostCalls calls(trace);
+    PRISM_ASSIGN_OR_RETURN(const KinetoRange step, StepOf(trace, calls, file));
     PRISM_ASSIGN_OR_RETURN(StepProgram program,
-                           ProgramOfStep(trace, step, world_, file, &assembly_));
+                           ProgramOfStep({trace, calls, step, rank, world_}, file, &assembly_));
     result_.notes.Add(program.notes);
-    result_.notes.Add(
-        fmt::format("the step used is {} of {}, that of median duration in the first profile",
-                    step.name, trace.steps.size()),
-        trace.steps.size() > 1 ? 1 : 0);
+    result_.notes.Add(fmt::format("the step used is {} of {}, {}", step.name, trace.steps.size(),
+                                  choice_.step >= 0 || choice_.number > 0
+                                      ? "as asked for"
+                                      : "that of median duration in the first profile"),
+                      trace.steps.size() > 1 ? 1 : 0);
+    result_.notes.Add("names of more than 4,096 bytes are cut there", trace.long_names);
+    result_.notes.Add("events whose times are no numbers, or negative, are left out",
+                      trace.untimed);
+    if (result_.gpu.empty()) {
+      result_.gpu = trace.gpu;
+      result_.gpu_bytes = trace.gpu_bytes;
+    }
     result_.notes.Add("profiles mark no steps and count as one step each",
                       trace.steps.empty() ? 1 : 0);
     result_.notes.Add("profiles are cut off and end early", trace.is_cut_off ? 1 : 0);
@@ -52,12 +64,19 @@ class KinetoImport {
     result_.tasks += program.tasks;
     program_of_[rank] = programs_.size();
     programs_.push_back(std::move(program));
+    steps_ns_.push_back(step.duration_ns);
     return OkStatus();
   }
 
-  Status AddRanks() {
+  // `paired`: whether sends and receives may be paired.
+  Status AddRanks(bool paired) {
     result_.notes.Add("all-to-alls whose ranks move different amounts have the largest amount",
                       EvenOutExchanges(&programs_));
+    ShareShortestTimes(&programs_);
+    NoteClocks();
+    FindLate();
+    LeaveGrowingToCluster();
+    Pair(paired);
     std::vector<std::optional<Rank>> first_of(programs_.size());
     for (uint32_t rank = 0; rank < ranks_; ++rank) {
       const size_t profile = ProfileOf(rank % world_);
@@ -68,8 +87,11 @@ class KinetoImport {
         continue;
       }
       first_of[profile] = Rank(rank);
+      StepProgram& step = programs_[profile];
+      step.program.comm_slot_count = static_cast<uint16_t>(step.groups.size());
+      step.program.peer_slot_count = static_cast<uint16_t>(step.peers.size());
       assembly_.AddRank(Rank(rank),
-                        {std::move(programs_[profile].program), std::move(comms), {}, 0});
+                        {std::move(step.program), std::move(comms), std::move(step.peers), 0});
     }
     const auto used = std::ranges::count_if(first_of, [](const auto& rank) { return !!rank; });
     result_.notes.Add("ranks do what a profiled one does", ranks_ - used);
@@ -83,13 +105,73 @@ class KinetoImport {
 
   ImportResult TakeResult() { return std::move(result_); }
 
+  // Profiles that enter collectives later than others do; empty: none does by much.
+  [[nodiscard]] std::vector<graph::Warning> LateRanks() const { return late_; }
+
  private:
+  void Pair(bool paired) {
+    const bool all = paired && ranks_ == world_ && programs_.size() == world_;
+    int64_t unpaired = 0;
+    for (const StepProgram& step : programs_) {
+      unpaired += all ? 0 : std::ssize(step.messages);
+    }
+    unpaired += all ? PairMessages(program_of_, &programs_) : 0;
+    result_.notes.Add(
+        "messages between two ranks whose other end is not among the profiles are kernels with "
+        "their shortest time in any step, and wait for no other rank",
+        unpaired);
+  }
+
+  void NoteClocks() {
+    const std::vector<DurationNs> offsets = ClockOffsets(program_of_, world_, programs_);
+    const auto [least, most] = std::ranges::minmax(offsets);
+    if (most - least > kClockSkewNs) {
+      result_.notes.Add(
+          fmt::format("clocks of the profiles differ by up to {}; their ranks are "
+                      "compared by the ends of their collectives",
+                      FormatDuration(most - least)));
+    }
+  }
+
+  void FindLate() {
+    const std::vector<DurationNs> late = Lateness(program_of_, world_, programs_);
+    std::vector<std::pair<DurationNs, uint32_t>> ranks;
+    for (const auto& [rank, index] : program_of_) {
+      if (static_cast<double>(late[index]) > kLeastLate * static_cast<double>(steps_ns_[index])) {
+        ranks.emplace_back(-late[index], rank);
+      }
+    }
+    std::ranges::sort(ranks);
+    std::vector<std::string> texts;
+    for (const auto& [less, rank] : ranks) {
+      texts.push_back(fmt::format("rank {}: {:.6g} ms", rank,
+                                  -static_cast<double>(less) / static_cast<double>(kNsPerMs)));
+    }
+    if (!texts.empty()) {
+      late_ = {{"late_ranks", std::ssize(texts), fmt::format("{}", fmt::join(texts, ", "))}};
+    }
+  }
+
+  // Measured times are those of groups of the measured size.
+  void LeaveGrowingToCluster() {
+    for (StepProgram& step : programs_) {
+      graph::Program& program = step.program;
+      for (uint32_t op = 0; op < program.size(); ++op) {
+        if (ranks_ != world_ && program.kind[op] == graph::OpKind::kCollective &&
+            step.groups[program.comm_slot[op]].grows()) {
+          program.flags[op] &= ~graph::kDurationFixed;
+          program.value.Set(op, 0);
+        }
+      }
+    }
+  }
+
   // Which groups another number of ranks makes larger or smaller.
   void NoteGrowth() {
     std::set<std::string> growing;
     for (const StepProgram& program : programs_) {
       for (const ProcessAxis& axis : program.groups) {
-        if (axis.size == 0) {
+        if (axis.grows()) {
           growing.insert(axis.name.empty() ? "all ranks" : axis.name);
         }
       }
@@ -103,19 +185,48 @@ class KinetoImport {
         growing.empty() ? std::max<int64_t>(ranks_ / world_, 1) : std::ssize(growing));
   }
 
-  // The first profile's typical step, for every profile that contains it.
-  KinetoRange StepOf(const KinetoTrace& trace) {
+  // The first profile's typical step, for every profile that contains it; or what was asked for.
+  Result<KinetoRange> StepOf(const KinetoTrace& trace,
+                             const HostCalls& calls,
+                             const std::string& file) {
+    if (choice_.step >= 0 || !choice_.range.empty()) {
+      return AskedStep(trace, calls, file);
+    }
     const auto same = std::ranges::find(trace.steps, step_name_, &KinetoRange::name);
-    if (same != trace.steps.end()) {
+    if (same != trace.steps.end() && calls.LaunchesIn(same->begin_ns, same->end_ns()).seen > 0) {
       return *same;
     }
-    KinetoRange step = TypicalStep(trace);
+    KinetoRange step = TypicalStep(trace, calls);
     result_.notes.Add("profiles have other step numbers than the first one",
                       step_name_.empty() || trace.steps.empty() ? 0 : 1);
     if (step_name_.empty()) {
       step_name_ = step.name;
     }
     return step;
+  }
+
+  Result<KinetoRange> AskedStep(const KinetoTrace& trace,
+                                const HostCalls& calls,
+                                const std::string& file) const {
+    const std::string name =
+        choice_.step >= 0 ? fmt::format("ProfilerStep#{}", choice_.step) : choice_.range;
+    const auto named = std::ranges::find(trace.steps, name, &KinetoRange::name);
+    if (named == trace.steps.end() || choice_.number > std::ssize(trace.steps)) {
+      const std::string has = choice_.range.empty() && !trace.steps.empty()
+                                  ? fmt::format("; its {} steps are {} to {}", trace.steps.size(),
+                                                trace.steps.front().name, trace.steps.back().name)
+                              : named == trace.steps.end()
+                                  ? "; name a record_function range of the host"
+                                  : fmt::format("; it has {} of them", trace.steps.size());
+      return BadFile(
+          fmt::format("{}: has no range '{}'{}{}", file, name,
+                      choice_.number > 0 ? fmt::format(" number {}", choice_.number) : "", has));
+    }
+    if (choice_.step >= 0) {
+      return *named;
+    }
+    return choice_.number > 0 ? trace.steps[static_cast<size_t>(choice_.number - 1)]
+                              : TypicalStep(trace, calls);
   }
 
   // The profile of the rank or of the next lower one that has one, else the first.
@@ -127,31 +238,40 @@ class KinetoImport {
   Result<std::vector<uint32_t>> CommunicatorsOf(const StepProgram& program, Rank rank) {
     std::vector<uint32_t> comms;
     for (const ProcessAxis& axis : program.groups) {
-      const std::optional<uint32_t> leader = LeaderOn(axis, rank, ranks_);
-      if (!leader) {
-        return InvalidArgument(
-            fmt::format("{} ranks are not a multiple of process group '{}' ({} ranks, {} apart); "
-                        "use another --target-gpus",
-                        ranks_, axis.name, axis.size, axis.stride));
+      const auto at_rank = of_rank_.find({axis.Key(), rank.value()});
+      if (at_rank != of_rank_.end()) {
+        comms.push_back(at_rank->second);
+        continue;
       }
-      const auto [known, inserted] = comm_ids_.try_emplace({axis.Key(), *leader}, 0);
-      if (inserted) {
-        known->second =
-            assembly_.Communicator(axis.name.empty() ? "all" : "pg " + axis.name,
-                                   fmt::format("{}", axis.ordinal), *GroupOn(axis, rank, ranks_));
+      const std::optional<std::vector<uint32_t>> group = GroupOn(axis, rank, ranks_, world_);
+      if (!group) {
+        return InvalidArgument(fmt::format(
+            "{} ranks are not a multiple of process group '{}' ({}); use another --target-gpus",
+            ranks_, axis.name,
+            axis.members.empty() ? fmt::format("{} ranks, {} apart", axis.digits.back().second,
+                                               axis.digits.back().first)
+                                 : fmt::format("of a job of {} ranks", world_)));
       }
-      comms.push_back(known->second);
+      const uint32_t comm = assembly_.Communicator(axis.name.empty() ? "all" : "pg " + axis.name,
+                                                   fmt::format("{}", axis.ordinal), *group);
+      for (const uint32_t member : *group) {
+        of_rank_[{axis.Key(), member}] = comm;
+      }
+      comms.push_back(comm);
     }
     return comms;
   }
 
+  const KinetoChoice& choice_;
   uint32_t world_;
   uint32_t ranks_;
   GraphAssembly& assembly_;
   std::map<uint32_t, size_t> program_of_;  // by profiled rank
   std::vector<StepProgram> programs_;
-  std::map<std::pair<AxisKey, uint32_t>, uint32_t> comm_ids_;  // by axis and lowest rank
-  std::string step_name_;                                      // of the first profile
+  std::vector<DurationNs> steps_ns_;  // by program: in the profile
+  std::vector<graph::Warning> late_;
+  std::map<std::pair<AxisKey, uint32_t>, uint32_t> of_rank_;  // communicators by axis and rank
+  std::string step_name_;                                     // of the first profile
   ImportResult result_;
 };
 
@@ -193,29 +313,36 @@ Result<uint32_t> WorldOf(const std::vector<KinetoTrace>& traces,
   return static_cast<uint32_t>(world);
 }
 
-}  // namespace
-
-Result<ImportResult> ImportKinetoBytes(const std::vector<TraceSource>& profiles,
-                                       const ImportOptions& options) {
+// The profiles as they are in memory.
+struct Profiles {
   std::vector<KinetoTrace> traces;
+  const std::vector<TraceSource>& sources;
   int64_t bytes = 0;
-  for (const TraceSource& profile : profiles) {
-    PRISM_ASSIGN_OR_RETURN(KinetoTrace trace, ReadKinetoTrace(profile.bytes, profile.name));
-    traces.push_back(std::move(trace));
-    bytes += static_cast<int64_t>(profile.bytes.size());
-  }
-  PRISM_ASSIGN_OR_RETURN(const uint32_t world, WorldOf(traces, profiles));
+  uint32_t world = 0;
+};
+
+// `paired`: whether sends and receives may be paired.
+ImportAttempt Attempt(const Profiles& profiles,
+                      const ImportOptions& options,
+                      const KinetoChoice& choice,
+                      bool paired) {
+  const std::vector<KinetoTrace>& traces = profiles.traces;
+  const uint32_t world = profiles.world;
   const uint32_t ranks =
       options.target_gpus > 0 ? static_cast<uint32_t>(options.target_gpus) : world;
   GraphAssembly assembly(ranks);
-  KinetoImport import(world, ranks, &assembly);
+  KinetoImport import(choice, world, ranks, &assembly);
   for (size_t i = 0; i < traces.size(); ++i) {
     const int64_t rank = traces[i].rank >= 0 ? traces[i].rank : static_cast<int64_t>(i);
-    PRISM_RETURN_IF_ERROR(import.AddProfile(rank, traces[i], profiles[i].name));
+    if (Status added = import.AddProfile(rank, traces[i], profiles.sources[i].name); !added.ok()) {
+      return {std::move(added)};
+    }
   }
-  PRISM_RETURN_IF_ERROR(import.AddRanks());
+  if (Status added = import.AddRanks(paired); !added.ok()) {
+    return {std::move(added)};
+  }
   ImportResult result = import.TakeResult();
-  result.bytes_read = bytes;
+  result.bytes_read = profiles.bytes;
   result.notes.Add(
       fmt::format(
           "profiles do not say how many ranks their job has; taken as {}, the number they name",
@@ -224,14 +351,39 @@ Result<ImportResult> ImportKinetoBytes(const std::vector<TraceSource>& profiles,
   graph::ParallelSizes parallel;
   parallel.dp = static_cast<int32_t>(ranks);
   assembly.SetParallel(parallel);
-  return FinishImport(std::move(assembly), options, std::move(result), profiles.front().name)
-      .result;
+  ImportAttempt attempt =
+      FinishImport(std::move(assembly), options, std::move(result), profiles.sources.front().name);
+  if (attempt.result.ok()) {
+    attempt.result->graph.warnings = import.LateRanks();
+  }
+  return attempt;
+}
+
+}  // namespace
+
+Result<ImportResult> ImportKinetoBytes(const std::vector<TraceSource>& profiles,
+                                       const ImportOptions& options,
+                                       const KinetoChoice& choice) {
+  Profiles read = {{}, profiles};
+  for (const TraceSource& profile : profiles) {
+    PRISM_ASSIGN_OR_RETURN(KinetoTrace trace,
+                           ReadKinetoTrace(profile.bytes, profile.name, choice.range));
+    read.traces.push_back(std::move(trace));
+    read.bytes += static_cast<int64_t>(profile.bytes.size());
+  }
+  PRISM_ASSIGN_OR_RETURN(read.world, WorldOf(read.traces, profiles));
+  ImportAttempt paired = Attempt(read, options, choice, true);
+  if (paired.result.ok() || !paired.stalls) {
+    return std::move(paired.result);
+  }
+  return Attempt(read, options, choice, false).result;
 }
 
 Result<ImportResult> ImportKineto(const std::vector<std::string>& files,
-                                  const ImportOptions& options) {
+                                  const ImportOptions& options,
+                                  const KinetoChoice& choice) {
   PRISM_ASSIGN_OR_RETURN(const SourceFiles opened, SourceFiles::Open(files, kMaxTraceBytes));
-  return ImportKinetoBytes(opened.sources(), options);
+  return ImportKinetoBytes(opened.sources(), options, choice);
 }
 
 }  // namespace prism::slicer

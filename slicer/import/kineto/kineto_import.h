@@ -1,5 +1,5 @@
 // Profiles of torch.profiler (Kineto), one file per rank → a graph: one step of every rank, with
-// the measured times of kernels and host, and collectives that the cluster costs (step_program.h).
+// the measured times of kernels, host and transfers (step_program.h).
 #pragma once
 
 #include <string>
@@ -11,15 +11,24 @@
 
 namespace prism::slicer {
 
+// Which part of each profile counts.
+struct KinetoChoice {
+  std::string range = {};  // name of host ranges that are the steps; "": ProfilerStep#N
+  int64_t number = 0;      // of a range, from 1; 0: that of median duration
+  int64_t step = -1;       // N of ProfilerStep#N; -1: that of median duration
+};
+
 // Files may be gzipped. Each says which rank it is, and of how many. A rank that nobody profiled
 // does what the next lower one with a profile does; in a job of options.target_gpus ranks, rank r
 // does what r modulo the profiled ones does, and process groups keep their sizes except those on
-// the outermost axis, which grow.
+// the outermost axis, which grow: the cluster says what their collectives cost.
 Result<ImportResult> ImportKineto(const std::vector<std::string>& files,
-                                  const ImportOptions& options);
+                                  const ImportOptions& options,
+                                  const KinetoChoice& choice = {});
 
 // The same from memory.
 Result<ImportResult> ImportKinetoBytes(const std::vector<TraceSource>& profiles,
-                                       const ImportOptions& options);
+                                       const ImportOptions& options,
+                                       const KinetoChoice& choice = {});
 
 }  // namespace prism::slicer

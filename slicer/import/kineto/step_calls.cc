@@ -1,10 +1,13 @@
 #include "slicer/import/kineto/step_calls.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
+
+#include "slicer/import/kineto/launch_queue.h"
 
 namespace prism::slicer {
 namespace {
@@ -52,6 +55,34 @@ HostCalls::HostCalls(const KinetoTrace& trace)
       }
     }
   }
+  FindBlocked();
+}
+
+void HostCalls::FindBlocked() {
+  std::vector<uint32_t> call_of(trace_.tasks.size(), kNoTask);
+  for (uint32_t call = 0; call < tasks_.size(); ++call) {
+    for (const uint32_t task : tasks_[call]) {
+      call_of[task] = call;
+    }
+  }
+  blocks_on_ = BlockedLaunches(trace_, call_of);
+  blocked_ = std::ssize(blocks_on_) - std::ranges::count(blocks_on_, kNoTask);
+}
+
+size_t HostCalls::FirstFrom(TimeNs begin) const {
+  const auto first = std::ranges::lower_bound(trace_.calls, begin, {}, &KinetoRange::begin_ns);
+  return static_cast<size_t>(first - trace_.calls.begin());
+}
+
+HostCalls::Launches HostCalls::LaunchesIn(TimeNs begin, TimeNs end) const {
+  Launches launches;
+  for (size_t at = FirstFrom(begin); at < trace_.calls.size() && trace_.calls[at].begin_ns < end;
+       ++at) {
+    const bool launches_kernel = trace_.calls[at].name.find("LaunchKernel") != std::string::npos;
+    launches.seen += tasks_[at].empty() ? 0 : 1;
+    launches.lost += tasks_[at].empty() && launches_kernel ? 1 : 0;
+  }
+  return launches;
 }
 
 int64_t HostCalls::TasksWithoutCall(TimeNs begin, TimeNs end) const {
@@ -65,14 +96,11 @@ int64_t HostCalls::TasksWithoutCall(TimeNs begin, TimeNs end) const {
 
 std::vector<HostCall> HostCalls::In(TimeNs begin, TimeNs end) const {
   std::vector<HostCall> calls;
-  const auto first =
-      std::lower_bound(trace_.calls.begin(), trace_.calls.end(), begin,
-                       [](const KinetoRange& call, TimeNs time) { return call.begin_ns < time; });
-  for (auto at = static_cast<size_t>(first - trace_.calls.begin());
-       at < trace_.calls.size() && trace_.calls[at].begin_ns < end; ++at) {
+  for (size_t at = FirstFrom(begin); at < trace_.calls.size() && trace_.calls[at].begin_ns < end;
+       ++at) {
     const KinetoRange& range = trace_.calls[at];
     if (const std::optional<HostCallKind> kind = KindOf(range.name, !tasks_[at].empty())) {
-      calls.push_back({*kind, &range, tasks_[at]});
+      calls.push_back({*kind, &range, tasks_[at], blocks_on_[at]});
     }
   }
   std::stable_sort(calls.begin(), calls.end(),

@@ -12,6 +12,8 @@ namespace prism::slicer {
 // The host's clock and the GPU's, which CUPTI puts on one scale, differ by less.
 inline constexpr DurationNs kClockSkewNs = 5 * kNsPerUs;
 
+inline constexpr uint32_t kNoTask = 0xFFFFFFFFU;
+
 enum class HostCallKind : uint8_t {
   kLaunch,       // makes the GPU do something
   kWaitEvent,    // the next launch of its thread waits for other streams
@@ -21,7 +23,8 @@ enum class HostCallKind : uint8_t {
 struct HostCall {
   HostCallKind kind = HostCallKind::kLaunch;
   const KinetoRange* range = nullptr;
-  std::vector<uint32_t> tasks;  // kLaunch: indices into KinetoTrace::tasks, by begin
+  std::vector<uint32_t> tasks;   // kLaunch: indices into KinetoTrace::tasks, by begin
+  uint32_t blocks_on = kNoTask;  // kLaunch: the task whose end made room in a full queue
 };
 
 // The calls of a profile, which must outlive this.
@@ -34,14 +37,29 @@ class HostCalls {
   // any other.
   [[nodiscard]] std::vector<HostCall> In(TimeNs begin, TimeNs end) const;
 
+  // Launches that begin in [begin, end): those whose tasks the profile has, and kernels it lacks.
+  struct Launches {
+    int64_t seen = 0;
+    int64_t lost = 0;
+  };
+  [[nodiscard]] Launches LaunchesIn(TimeNs begin, TimeNs end) const;
+
+  // Launches of the profile that blocked because the queue was full.
+  [[nodiscard]] int64_t blocked() const { return blocked_; }
+
   // Number of tasks that begin in [begin, end) and that no recorded call launched.
   [[nodiscard]] int64_t TasksWithoutCall(TimeNs begin, TimeNs end) const;
 
  private:
+  void FindBlocked();
+  [[nodiscard]] size_t FirstFrom(TimeNs begin) const;
+
   const KinetoTrace& trace_;
   std::vector<std::vector<uint32_t>>
-      tasks_;                   // by call; of calls that share a correlation id, the first
-  std::vector<bool> has_call_;  // by task
+      tasks_;                        // by call; of calls that share a correlation id, the first
+  std::vector<bool> has_call_;       // by task
+  std::vector<uint32_t> blocks_on_;  // by call: as HostCall has it
+  int64_t blocked_ = 0;
 };
 
 }  // namespace prism::slicer

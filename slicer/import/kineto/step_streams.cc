@@ -10,6 +10,8 @@ namespace {
 // The longest normal pause of a stream between two kernels, or between two copies.
 constexpr DurationNs kPauseNs = 20 * kNsPerUs;
 constexpr size_t kMaxStepStreams = 60'000;
+// With more streams, a task waits for at most that many others.
+constexpr size_t kManyStreams = 64;
 // PyTorch's default stream, as CUPTI numbers it.
 constexpr int64_t kDefaultStream = 7;
 
@@ -72,31 +74,48 @@ void StepStreams::Take(const HostCall& call) {
     }
     entry.unseen_ns = UnseenNs(task, call, entry);
     streams_[entry.stream].issued.push_back(task);
+    ends_.emplace(TaskAt(task).end_ns(), task);
   }
 }
 
 // A thread other than the launching one may have called cudaStreamWaitEvent.
 bool StepStreams::BeginsAsAnotherEnds(uint32_t task, TimeNs ready_ns) const {
-  return std::ranges::any_of(streams_, [&](const Stream& other) {
-    const uint32_t ended = EndedBy(TaskAt(task).begin_ns, other);
-    if (ended == 0) {
-      return false;
-    }
-    const TimeNs end = TaskAt(other.issued[ended - 1]).end_ns();
-    return end > ready_ns && end >= TaskAt(task).begin_ns - kClockSkewNs;
-  });
+  const TimeNs begin = TaskAt(task).begin_ns;
+  const TimeNs from = std::max(ready_ns + 1, begin - kClockSkewNs);
+  return from <= begin + kClockSkewNs &&
+         ends_.lower_bound({from, 0}) != ends_.upper_bound({begin + kClockSkewNs, kNoTask});
 }
 
 void StepStreams::Wait(uint32_t task, StreamTask* entry) {
+  if (streams_.size() > kManyStreams) {
+    WaitForLatest(task, entry);
+    return;
+  }
   for (uint16_t other = 0; other < streams_.size(); ++other) {
-    const std::vector<uint32_t>& issued = streams_[other].issued;
-    const uint32_t ended = EndedBy(TaskAt(task).begin_ns, streams_[other]);
-    uint32_t& known = streams_[entry->stream].waited_for[other];
-    if (other != entry->stream && ended > known) {
-      known = ended;
-      entry->waits.push_back(issued[ended - 1]);
-      tasks_.at(issued[ended - 1]).is_awaited = true;
-    }
+    WaitFor(other, EndedBy(TaskAt(task).begin_ns, streams_[other]), entry);
+  }
+}
+
+void StepStreams::WaitForLatest(uint32_t task, StreamTask* entry) {
+  auto at = ends_.upper_bound({TaskAt(task).begin_ns + kClockSkewNs, kNoTask});
+  for (size_t looked = 0; looked < kManyStreams && at != ends_.begin(); ++looked) {
+    --at;
+    const uint16_t other = tasks_.at(at->second).stream;
+    WaitFor(other, EndedBy(TaskAt(task).begin_ns, streams_[other]), entry);
+  }
+}
+
+// For the first `ended` tasks of a stream.
+void StepStreams::WaitFor(uint16_t other, uint32_t ended, StreamTask* entry) {
+  if (other == entry->stream || ended == 0) {
+    return;
+  }
+  uint32_t& known = streams_[entry->stream].waited_for[other];
+  if (ended > known) {
+    known = ended;
+    const uint32_t last = streams_[other].issued[ended - 1];
+    entry->waits.push_back(last);
+    tasks_.at(last).is_awaited = true;
   }
 }
 

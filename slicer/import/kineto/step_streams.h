@@ -1,11 +1,13 @@
 // What the tasks of a profiled step waited for. A profile does not say which event a stream waits
 // for. The task that a thread issues next after cudaStreamWaitEvent, or one that begins just as a
 // task of another stream ends, is taken to wait for everything on every other stream that was
-// issued before it and had ended when it began.
+// issued before it and had ended when it began; where there are very many streams, for the tasks
+// that ended last.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -53,6 +55,8 @@ class StepStreams {
   void TakeEarlier(const std::vector<HostCall>& calls);
   void Take(const HostCall& call);
   void Wait(uint32_t task, StreamTask* entry);
+  void WaitForLatest(uint32_t task, StreamTask* entry);
+  void WaitFor(uint16_t other, uint32_t ended, StreamTask* entry);
   [[nodiscard]] TimeNs ReadyNs(const HostCall& call, const Stream& stream) const;
   [[nodiscard]] bool BeginsAsAnotherEnds(uint32_t task, TimeNs ready_ns) const;
   [[nodiscard]] uint32_t EndedBy(TimeNs time_ns, const Stream& stream) const;
@@ -64,7 +68,8 @@ class StepStreams {
   const KinetoTrace* trace_;
   std::map<std::pair<int64_t, int64_t>, uint16_t> ids_;  // by device and stream of the profile
   std::vector<Stream> streams_;
-  std::map<int64_t, bool> has_waited_;  // by thread: since its last launch
+  std::map<int64_t, bool> has_waited_;          // by thread: since its last launch
+  std::set<std::pair<TimeNs, uint32_t>> ends_;  // of the tasks issued so far
   std::unordered_map<uint32_t, StreamTask> tasks_;
 };
 

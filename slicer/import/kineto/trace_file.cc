@@ -4,6 +4,10 @@
 #include <charconv>
 #include <cmath>
 #include <cstddef>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <new>
 #include <utility>
 
 #include <fmt/format.h>
@@ -11,6 +15,7 @@
 #include <rapidjson/memorystream.h>
 #include <rapidjson/reader.h>
 
+#include "graph/base/lower_case.h"
 #include "graph/validate/limits.h"
 
 namespace prism::slicer {
@@ -20,6 +25,7 @@ namespace {
 constexpr double kMaxTraceMicros = 4e15;
 constexpr size_t kMaxDepth = 64;
 constexpr size_t kLongestEscape = 12;  // "\\uD83D\\uDE00": an error in it is reported at its begin
+constexpr size_t kLongestName = 4096;  // what is kept of one; kernels of templates are long
 constexpr int64_t kMaxElements = int64_t{1} << 46U;
 
 // The fields of one event that are looked at, as text and numbers.
@@ -33,7 +39,15 @@ struct Event {
   int64_t group_size = 0;
   std::vector<int64_t> input_dims;  // elements of each input; from the host's range
   std::string input_type;           // of the first one
+  bool is_timed = true;             // its times are numbers, and it does not end before it begins
 };
+
+// What a category of events is, in lower case. Older profilers write "Kernel" and "Runtime", others
+// than CUDA "hip_runtime".
+constexpr std::string_view kTaskCategories[] = {"kernel", "gpu_memcpy", "gpu_memset",
+                                                "memcpy", "memset",     "concurrent_kernel"};
+// Copies of host ranges on the GPU's time line.
+constexpr std::string_view kGpuRangePrefix = "gpu_";
 
 int64_t Clamped(double number) {
   if (std::isnan(number)) {
@@ -83,13 +97,15 @@ std::vector<uint32_t> RanksIn(std::string_view text, int64_t size) {
 // list "traceEvents" of the outermost object, or of the outermost list, which is read as that one.
 class TraceHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, TraceHandler> {
  public:
-  explicit TraceHandler(KinetoTrace* trace) : trace_(*trace) {}
+  TraceHandler(const std::string& range, KinetoTrace* trace) : asked_(range), trace_(*trace) {}
 
   // Whether something was opened and is not closed yet.
   [[nodiscard]] bool is_inside() const { return !path_.empty(); }
+  [[nodiscard]] bool too_deep() const { return too_deep_; }
 
   // Any other value is ignored.
   static bool Default() { return true; }
+  bool Null() { return String("", 0, true); }
   bool Int(int value) { return TakeNumber(value); }
   bool Uint(unsigned value) { return TakeNumber(value); }
   bool Int64(int64_t value) { return TakeNumber(static_cast<double>(value)); }
@@ -152,7 +168,8 @@ class TraceHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Trac
 
   bool Enter() {
     path_.emplace_back();
-    return path_.size() <= kMaxDepth;
+    too_deep_ = path_.size() > kMaxDepth;
+    return !too_deep_;
   }
 
   [[nodiscard]] bool InEvent() const {
@@ -171,7 +188,10 @@ class TraceHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Trac
       } else if (key == "cat") {
         event_.category = text;
       } else if (key == "name") {
-        event_.range.name = text;
+        trace_.long_names += text.size() > kLongestName ? 1 : 0;
+        event_.range.name = text.substr(0, kLongestName);
+      } else if (key == "ts" || key == "dur") {
+        event_.is_timed = false;
       }
     } else if (path_.size() == kArgumentDepth && path_[2] == "args") {
       SetArgument(key, text);
@@ -183,6 +203,9 @@ class TraceHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Trac
   void SetArgument(const std::string& key, std::string_view text) {
     if (key == "Collective name") {
       event_.range.collective.name = text;
+    } else if (int64_t* rank = RankOf(key); rank != nullptr) {
+      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *rank);
+      *rank = error == std::errc() ? *rank : -1;
     } else if (key == "dtype") {
       event_.range.collective.dtype = text;
     } else if (key == "Process Group Name") {
@@ -190,6 +213,14 @@ class TraceHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Trac
     } else if (key == "Process Group Ranks") {
       event_.group_ranks = text;
     }
+  }
+
+  // Where an end of a message is kept; null: the key names none.
+  int64_t* RankOf(const std::string& key) {
+    KinetoCollective& collective = event_.range.collective;
+    return key == "Src Rank"   ? &collective.source
+           : key == "Dst Rank" ? &collective.destination
+                               : nullptr;
   }
 
   bool TakeNumber(double number) {
@@ -201,6 +232,9 @@ class TraceHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Trac
       }
     } else if (InEvent()) {
       SetNumber(number);
+    } else if (!path_.empty() && path_.front() == "deviceProperties" &&
+               path_.back() == "totalGlobalMem") {
+      trace_.gpu_bytes = Clamped(number);
     }
     return true;
   }
@@ -210,9 +244,10 @@ class TraceHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Trac
     KinetoRange& range = event_.range;
     if (path_.size() == kEventDepth) {
       if (key == "ts") {
-        range.begin_ns = Nanoseconds(number);
+        range.begin_ns = TimeOf(number);
       } else if (key == "dur") {
-        range.duration_ns = std::max<int64_t>(Nanoseconds(number), 0);
+        range.duration_ns = TimeOf(number);
+        event_.is_timed = event_.is_timed && number >= 0;
       } else if (key == "tid") {
         range.thread = Clamped(number);
       }
@@ -221,6 +256,8 @@ class TraceHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Trac
         range.stream = Clamped(number);
       } else if (key == "correlation") {
         range.correlation = Clamped(number);
+      } else if (int64_t* rank = RankOf(key); rank != nullptr) {
+        *rank = Clamped(number);
       } else if (key == "device") {
         range.device = Clamped(number);
       } else if (key == "Group size") {
@@ -242,8 +279,9 @@ class TraceHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Trac
   }
 
   // Keeps whole microseconds exact: as nanoseconds since 1970 they have more digits than a double.
-  static TimeNs Nanoseconds(double micros) {
+  TimeNs TimeOf(double micros) {
     if (!(std::abs(micros) < kMaxTraceMicros)) {
+      event_.is_timed = false;
       return 0;
     }
     const double whole = std::floor(micros);
@@ -255,18 +293,34 @@ class TraceHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Trac
     if (event_.phase != "X") {
       return;
     }
-    const std::string& category = event_.category;
+    const std::string category = LowerCase(event_.category);
     KinetoRange& range = event_.range;
-    FillCollective();
-    if (category == "kernel" || category == "gpu_memcpy" || category == "gpu_memset") {
-      trace_.tasks.push_back(std::move(range));
-    } else if (category == "cuda_runtime" || category == "cuda_driver") {
-      trace_.calls.push_back(std::move(range));
-    } else if (range.name.starts_with("ProfilerStep#") && category == "user_annotation") {
-      trace_.steps.push_back(std::move(range));
-    } else if (range.name.starts_with("nccl:")) {
-      trace_.issues.push_back(std::move(range));
+    std::vector<KinetoRange>* const kept = ListOf(category);
+    if (kept == nullptr || !event_.is_timed) {
+      trace_.untimed += kept == nullptr ? 0 : 1;
+      return;
     }
+    FillCollective();
+    range.stream = range.stream < 0 ? range.thread : range.stream;
+    kept->push_back(std::move(range));
+  }
+
+  // Where events of the category and of this event's name are kept; null: nowhere.
+  std::vector<KinetoRange>* ListOf(std::string_view category) {
+    if (std::ranges::find(kTaskCategories, category) != std::end(kTaskCategories)) {
+      return &trace_.tasks;
+    }
+    if (category.ends_with("runtime") || category.ends_with("driver")) {
+      return &trace_.calls;
+    }
+    const std::string& name = event_.range.name;
+    if (category.starts_with(kGpuRangePrefix)) {
+      return nullptr;
+    }
+    if (asked_.empty() ? name.starts_with("ProfilerStep#") : name == asked_) {
+      return &trace_.steps;
+    }
+    return name.starts_with("nccl:") ? &trace_.issues : nullptr;
   }
 
   void FillCollective() {
@@ -274,6 +328,7 @@ class TraceHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Trac
     collective.elements =
         std::clamp<int64_t>(std::max(event_.in_elements, event_.out_elements), 0, kMaxElements);
     collective.ranks = RanksIn(event_.group_ranks, event_.group_size);
+    collective.size = event_.group_size;
     if (event_.range.name.starts_with("nccl:")) {
       collective.name = event_.range.name.substr(std::string_view("nccl:").size());
       collective.is_input = collective.elements == 0;
@@ -286,10 +341,32 @@ class TraceHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Trac
     }
   }
 
+  const std::string& asked_;
   KinetoTrace& trace_;
+  bool too_deep_ = false;
   std::vector<std::string> path_;  // the last key read in each enclosing object
   bool is_list_ = false;           // the whole file is a list of events
   Event event_;
+};
+
+// The library's own does not look whether it got memory.
+class ThrowingAllocator {
+ public:
+  static constexpr bool kNeedFree = true;
+
+  static void* Malloc(size_t size) { return size == 0 ? nullptr : ::operator new(size); }
+
+  static void* Realloc(void* old, size_t old_size, size_t size) {
+    void* const grown = Malloc(size);
+    std::copy_n(static_cast<const char*>(old), std::min(old_size, size), static_cast<char*>(grown));
+    Free(old);
+    return grown;
+  }
+
+  static void Free(void* memory) { ::operator delete(memory); }
+
+  bool operator==(const ThrowingAllocator&) const { return true; }
+  bool operator!=(const ThrowingAllocator&) const { return false; }
 };
 
 void Sort(std::vector<KinetoRange>* ranges) {
@@ -298,12 +375,26 @@ void Sort(std::vector<KinetoRange>* ranges) {
   });
 }
 
+// Some profilers mark a step twice, as a host range and as an op: of marks of one name that
+// overlap, the first stays.
+void DropRepeatedSteps(std::vector<KinetoRange>* steps) {
+  std::map<std::string, TimeNs, std::less<>> ends;
+  std::erase_if(*steps, [&](const KinetoRange& step) {
+    TimeNs& end = ends.try_emplace(step.name, std::numeric_limits<TimeNs>::min()).first->second;
+    const bool repeated = step.begin_ns < end;
+    end = std::max(end, step.end_ns());
+    return repeated;
+  });
+}
+
 }  // namespace
 
-Result<KinetoTrace> ReadKinetoTrace(std::string_view bytes, const std::string& file) {
+Result<KinetoTrace> ReadKinetoTrace(std::string_view bytes,
+                                    const std::string& file,
+                                    const std::string& range) {
   KinetoTrace trace;
-  TraceHandler handler(&trace);
-  rapidjson::Reader reader;
+  TraceHandler handler(range, &trace);
+  rapidjson::GenericReader<rapidjson::UTF8<>, rapidjson::UTF8<>, ThrowingAllocator> reader;
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   if (bytes.starts_with(kByteOrderMark)) {
     bytes.remove_prefix(kByteOrderMark.size());
@@ -313,6 +404,12 @@ Result<KinetoTrace> ReadKinetoTrace(std::string_view bytes, const std::string& f
                                         rapidjson::kParseNanAndInfFlag > (stream, handler);
   trace.is_cut_off =
       parsed.IsError() && handler.is_inside() && parsed.Offset() + kLongestEscape >= bytes.size();
+  if (handler.too_deep()) {
+    return BadFile(
+        fmt::format("{}: no trace of torch.profiler: byte {} of the JSON: more than {} "
+                    "brackets inside each other",
+                    file, parsed.Offset(), kMaxDepth));
+  }
   if (parsed.IsError() && !trace.is_cut_off) {
     return BadFile(fmt::format("{}: no trace of torch.profiler: byte {} of the JSON: {}", file,
                                parsed.Offset(), rapidjson::GetParseError_En(parsed.Code())));
@@ -321,10 +418,14 @@ Result<KinetoTrace> ReadKinetoTrace(std::string_view bytes, const std::string& f
        {&trace.steps, &trace.calls, &trace.issues, &trace.tasks}) {
     Sort(ranges);
   }
+  DropRepeatedSteps(&trace.steps);
   if (trace.tasks.empty() || trace.calls.empty()) {
     return BadFile(fmt::format(
-        "{}: contains no {}; profile with ProfilerActivity.CPU and ProfilerActivity.CUDA", file,
-        trace.tasks.empty() ? "kernels of a GPU" : "calls of CUDA"));
+        "{}: contains no {}{}; profile with ProfilerActivity.CPU and ProfilerActivity.CUDA", file,
+        trace.tasks.empty() ? "kernels of a GPU" : "calls of CUDA",
+        trace.untimed > 0
+            ? fmt::format(" (the times of {} events are no numbers, or negative)", trace.untimed)
+            : ""));
   }
   return trace;
 }

@@ -18,8 +18,11 @@ struct KinetoCollective {
   std::string dtype;            // "Float", "BFloat16"
   int64_t elements = 0;         // of the larger buffer on one rank, or as below; 0: not noted
   bool is_input = false;        // elements count what the rank contributes
+  int64_t source = -1;          // of a message between two ranks; -1: not noted
+  int64_t destination = -1;     // likewise
   std::string group;            // name of the process group
   std::vector<uint32_t> ranks;  // ascending; empty: not noted
+  int64_t size = 0;             // how many there are, of which `ranks` may be some; 0: not noted
 
   bool operator==(const KinetoCollective&) const = default;
 };
@@ -43,14 +46,20 @@ struct KinetoTrace {
   int64_t rank = -1;                // -1: not stated
   int64_t world = -1;               // likewise
   std::string gpu;                  // "" likewise
-  std::vector<KinetoRange> steps;   // ProfilerStep#N
+  int64_t gpu_bytes = 0;            // of its memory; 0: not stated
+  std::vector<KinetoRange> steps;   // ProfilerStep#N, or the ranges of the name that was asked for
   std::vector<KinetoRange> calls;   // of CUDA's runtime and driver
   std::vector<KinetoRange> issues;  // host ranges that issue a collective: nccl:all_reduce
   std::vector<KinetoRange> tasks;   // kernels, copies and memsets of the GPU
   bool is_cut_off = false;          // the file ends early; what came before is kept
+  int64_t long_names = 0;           // of events, of which only the first 4,096 bytes are kept
+  int64_t untimed = 0;              // events left out: their times are no numbers, or negative
 };
 
+// `range`: name of the host ranges that are the steps; "": ProfilerStep#N.
 // kBadFile: "<file>: byte N: ...".
-Result<KinetoTrace> ReadKinetoTrace(std::string_view bytes, const std::string& file);
+Result<KinetoTrace> ReadKinetoTrace(std::string_view bytes,
+                                    const std::string& file,
+                                    const std::string& range = "");
 
 }  // namespace prism::slicer
