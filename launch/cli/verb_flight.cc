@@ -16,7 +16,9 @@
 #include "graph/base/parse_number.h"
 #include "graph/base/units.h"
 #include "graph/describe.h"
+#include "graph/validate/limits.h"
 #include "graph/validate/valid_graph.h"
+#include "launch/analyse/flight/flight_compare.h"
 #include "launch/analyse/flight/flight_match.h"
 #include "launch/cli/verb.h"
 #include "launch/inputs/sandbox_list.h"
@@ -203,7 +205,132 @@ Status WriteDumps(const std::string& folder, const std::string& own, FlightView*
   return files.Commit();
 }
 
+std::string PartText(const FlightEntry* entry) {
+  return entry == nullptr
+             ? std::string("nothing")
+             : fmt::format("{} of {}, number {}, {}", entry->name, ShapesText(entry->input),
+                           entry->collective_seq_id, entry->state);
+}
+
+std::string RanksText(const std::vector<uint32_t>& ranks) {
+  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", graph::MembersText(ranks));
+}
+
+std::string GroupText(const FlightGap& gap) {
+  std::vector<uint32_t> members;
+  for (const Rank rank : gap.group->ranks) {
+    members.push_back(rank.value());
+  }
+  return fmt::format("{} (group {}, {})", gap.group->description, gap.name, RanksText(members));
+}
+
+std::string GapText(const FlightGap& gap) {
+  std::string text = fmt::format("  {}: collective number {}, {} of {}\n", GroupText(gap),
+                                 gap.number, gap.call->name, ShapesText(gap.call->input));
+  std::vector<uint32_t> there;
+  for (const FlightPart& part : gap.parts) {
+    const bool is_other = std::ranges::count(gap.other, part.rank) > 0;
+    if (part.entry == nullptr) {
+      text += fmt::format("    has not called  rank {}; its last: {}\n", part.rank,
+                          PartText(part.last));
+    } else if (is_other) {
+      text += fmt::format("    called another  rank {}: {}\n", part.rank, PartText(part.entry));
+    } else {
+      there.push_back(part.rank);
+    }
+  }
+  if (!gap.absent.empty()) {
+    text += fmt::format("    has no dump     {}\n", RanksText(gap.absent));
+  }
+  text += fmt::format("    called it       {}, {}\n", RanksText(there), gap.call->state);
+  for (const FlightFrame& frame : gap.call->frames) {
+    text +=
+        fmt::format("                    at {} ({}:{})\n", frame.function, frame.file, frame.line);
+  }
+  return text;
+}
+
+std::string ComparisonText(const FlightComparison& comparison) {
+  std::string text = fmt::format(
+      "{}: {}; {}\n", FormatCounted(static_cast<int64_t>(comparison.ranks.size()), "dump"),
+      RanksText(comparison.ranks), FormatCounted(static_cast<int64_t>(comparison.groups), "group"));
+  if (!comparison.absent.empty()) {
+    text += fmt::format("  no dump of {}\n", RanksText(comparison.absent));
+  }
+  if (comparison.gaps.empty()) {
+    return text + "  the ranks called the same collectives, and all have ended\n";
+  }
+  for (const FlightGap& gap : comparison.gaps) {
+    text += GapText(gap);
+  }
+  return text;
+}
+
+std::string ComparisonJson(const FlightComparison& comparison) {
+  std::string text;
+  JsonWriter json(&text);
+  const auto list = [&json](const char* key, const std::vector<uint32_t>& ranks) {
+    json.Key(key).BeginArray();
+    for (const uint32_t rank : ranks) {
+      json.Value(rank);
+    }
+    json.EndArray();
+  };
+  json.BeginObject();
+  list("ranks", comparison.ranks);
+  list("without_dump", comparison.absent);
+  json.Field("groups", comparison.groups).Key("differences").BeginArray();
+  for (const FlightGap& gap : comparison.gaps) {
+    json.BeginObject().Field("group", gap.name).Field("description", gap.group->description);
+    json.Field("number", gap.number).Field("call", gap.call->name);
+    json.Field("shapes", ShapesText(gap.call->input)).Field("state", gap.call->state);
+    list("not_called", gap.missing);
+    list("called_another", gap.other);
+    list("without_dump", gap.absent);
+    json.EndObject();
+  }
+  json.EndArray().EndObject();
+  return text + "\n";
+}
+
+// Dumps beside each other, without a graph.
+Result<VerbOutput> RunDumps(const VerbArguments& arguments) {
+  for (const char* flag : {"rank", "begin", "o", "ranks"}) {
+    if (arguments.Has(flag)) {
+      return InvalidArgument(fmt::format("--{} needs a graph: prism flight GRAPH DUMP", flag));
+    }
+  }
+  std::map<uint32_t, FlightDump> dumps;
+  for (const std::string& path : arguments.operands()) {
+    PRISM_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
+    PRISM_ASSIGN_OR_RETURN(FlightDump dump, DecodeFlightDump(bytes, path));
+    const int64_t rank = RankOfDumpName(path);
+    if (rank < 0 || rank >= graph::kMaxRanks) {
+      return InvalidArgument(fmt::format("the name {} has no rank; call it dump_RANK", path));
+    }
+    if (!dumps.emplace(static_cast<uint32_t>(rank), std::move(dump)).second) {
+      return InvalidArgument(fmt::format("{}: is a second dump of rank {}", path, rank));
+    }
+  }
+  const FlightComparison comparison = CompareDumps(dumps);
+  VerbOutput output;
+  output.text = arguments.format() == OutputFormat::kJson ? ComparisonJson(comparison)
+                                                          : ComparisonText(comparison);
+  return output;
+}
+
+bool BeginsLikeDump(const std::string& path) {
+  const Result<std::string> bytes = ReadFile(path);
+  return bytes.ok() && IsFlightDump(*bytes);
+}
+
 Result<VerbOutput> RunFlight(const VerbArguments& arguments, const FlightOptions& options) {
+  if (BeginsLikeDump(arguments.operands().front())) {
+    return RunDumps(arguments);
+  }
+  if (arguments.operands().size() != 2) {
+    return InvalidArgument("with a graph, name one dump: prism flight GRAPH DUMP");
+  }
   PRISM_ASSIGN_OR_RETURN(const graph::LoadedGraph loaded,
                          graph::LoadValidGraph(arguments.operands()[0]));
   const std::string& path = arguments.operands()[1];
@@ -235,12 +362,16 @@ Result<VerbOutput> RunFlight(const VerbArguments& arguments, const FlightOptions
 Verb FlightVerb() {
   using F = FlightOptions;
   return MakeVerb<F>(
-      {"flight", "GRAPH DUMP", "compare a dump of PyTorch's flight recorder with the graph",
+      {"flight", "[GRAPH] DUMP...",
+       "compare dumps of PyTorch's flight recorder, or one with a graph",
+       "Without a graph: who is missing, and the first collective of each group at which the "
+       "ranks\n"
+       "of the dumps differ; the last digits of a dump's name are its rank.\n"
        "DUMP is torch's dump of one rank, of a sandbox rank or of the real job\n"
        "(TORCH_FR_BUFFER_SIZE=2000, TORCH_NCCL_DEBUG_INFO_TEMP_FILE=PREFIX; at a time-out, or by\n"
        "torch._C._distributed_c10d._dump_nccl_trace). The longest run of calls that repeats the\n"
        "graph's iteration counts as what the rank did right.\n",
-       2, 2},
+       1, graph::kMaxRanks},
       {{"rank", &F::rank, AnyRank(), "the rank that wrote the dump",
         "the digits at the end of DUMP's name"},
        {"begin", &F::begin, WholeNumber(0, std::numeric_limits<int32_t>::max()),

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "launch/analyse/flight/flight_json.h"
 #include "launch/analyse/flight/pickle_fields.h"
 
 namespace prism::launch {
@@ -169,7 +170,18 @@ bool IsPeerEntry(const FlightEntry& entry) {
   return IsSendEntry(entry) || entry.name.starts_with("nccl:recv ");
 }
 
+bool IsFlightDump(std::string_view bytes) {
+  constexpr char kProtocol = '\x80';
+  const size_t begin = bytes.find_first_not_of(" \t\r\n");
+  return begin != std::string_view::npos && (bytes[begin] == '{' || bytes.front() == kProtocol);
+}
+
 Result<FlightDump> DecodeFlightDump(std::string_view bytes, const std::string& name) {
+  std::string pickled;
+  if (IsFlightDump(bytes) && bytes.find('{') == bytes.find_first_not_of(" \t\r\n")) {
+    PRISM_ASSIGN_OR_RETURN(pickled, PickleOfJson(bytes, name));
+    bytes = pickled;
+  }
   PRISM_ASSIGN_OR_RETURN(const PickleTree tree, replayer::ReadPickle(bytes, name));
   PickleFields fields(tree, bytes.size());
   FlightDump dump;

@@ -60,6 +60,9 @@ struct FlightDump {
   bool operator==(const FlightDump&) const = default;
 };
 
+// Whether the bytes begin like a dump, pickled or as JSON.
+bool IsFlightDump(std::string_view bytes);
+
 // kBadFile if the bytes are not a dump, or a dump of another version. `name` is for messages.
 Result<FlightDump> DecodeFlightDump(std::string_view bytes, const std::string& name);
 

@@ -11,6 +11,7 @@
 
 #include "graph/base/file.h"
 #include "graph/file.h"
+#include "launch/analyse/flight/flight_compare.h"
 #include "launch/analyse/flight/flight_match.h"
 #include "launch/cli/verb.h"
 #include "tests/support/scratch_folder.h"
@@ -219,6 +220,49 @@ TEST(Flight, expected_call_without_one_before_is_made_from_the_graph) {
   ASSERT_EQ(peer.entries.size(), 2U);
   EXPECT_EQ(peer.entries[1].name, kSum);
   EXPECT_EQ(peer.entries[1].input, (FlightTensors{{{1024}}, {"Float"}}));
+}
+
+// Rank 1 hangs before the third sum; rank 2 has no dump.
+TEST(FlightCompare, names_who_is_missing_and_where) {
+  std::map<uint32_t, FlightDump> dumps = {{0, Dump({kSum, kSum, kSum})}, {1, Dump({kSum, kSum})}};
+  for (auto& [rank, dump] : dumps) {
+    dump.groups["0"].ranks = {Rank(0), Rank(1), Rank(2)};
+  }
+  dumps[0].entries[2].state = "scheduled";
+  const FlightComparison comparison = CompareDumps(dumps);
+  EXPECT_THAT(comparison.absent, ::testing::ElementsAre(2));
+  ASSERT_EQ(comparison.gaps.size(), 1U);
+  const FlightGap& gap = comparison.gaps.front();
+  EXPECT_EQ(gap.number, 3);
+  EXPECT_THAT(gap.missing, ::testing::ElementsAre(1));
+  EXPECT_EQ(gap.call->state, "scheduled");
+  dumps[1] = Dump({kSum, "nccl:all_gather", kSum});
+  dumps[0].groups = dumps[1].groups;
+  const FlightComparison other = CompareDumps(dumps);
+  ASSERT_EQ(other.gaps.size(), 1U);
+  EXPECT_EQ(other.gaps.front().number, 2);
+  EXPECT_THAT(other.gaps.front().other, ::testing::ElementsAre(1));
+  dumps = {{0, Dump({kSum})}, {1, Dump({kSum})}};
+  EXPECT_TRUE(CompareDumps(dumps).gaps.empty());
+}
+
+TEST(FlightCompare, dumps_as_json_are_read_like_pickles) {
+  const std::string json =
+      R"({"version": "2.10", "pg_config": {"0": {"name": "0", "desc": "default_pg",)"
+      R"( "ranks": [0, 1]}}, "entries": [{"record_id": 0, "process_group": ["0", "default_pg"],)"
+      R"( "collective_seq_id": 1, "op_id": 1, "profiling_name": "nccl:all_reduce",)"
+      R"( "input_sizes": [[1024]], "input_dtypes": ["Float"], "output_sizes": [[1024]],)"
+      R"( "output_dtypes": ["Float"], "state": "completed", "time_created_ns": 5,)"
+      R"( "duration_ms": 0.25, "timeout_ms": null}]})";
+  ASSERT_TRUE(IsFlightDump(json));
+  const Result<FlightDump> dump = DecodeFlightDump(json, "rank_1.json");
+  ASSERT_TRUE(dump.ok()) << dump.status().message();
+  EXPECT_EQ(dump->entries.size(), 1U);
+  EXPECT_EQ(dump->groups.at("0").ranks.size(), 2U);
+  EXPECT_EQ(RankOfDumpName("folder7/rank_12.json"), 12);
+  EXPECT_EQ(RankOfDumpName("dump_3"), 3);
+  EXPECT_EQ(RankOfDumpName("folder7/dump"), -1);
+  EXPECT_FALSE(DecodeFlightDump("{\"version\": [[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]}", "x").ok());
 }
 
 }  // namespace
