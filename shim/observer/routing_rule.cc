@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <map>
@@ -15,11 +14,10 @@
 
 #include "shim/observer/observer_calls.h"
 #include "shim/observer/true_results.h"
+#include "shim/observer/zipf_draws.h"
 
 namespace prism::shim {
 namespace {
-
-constexpr double kGolden = 0.6180339887498949;  // its multiples fill (0, 1) evenly
 
 // 0 is uniform.
 double ReadExponent() {
@@ -37,38 +35,6 @@ std::vector<int64_t> Uniform(int64_t rows, int64_t choices, int64_t selected) {
   return indices;
 }
 
-// Each row draws by weight without replacement.
-std::vector<int64_t> Zipf(double exponent, int64_t rows, int64_t choices, int64_t selected) {
-  std::vector<int64_t> indices;
-  std::vector<double> weights(static_cast<size_t>(choices));
-  for (int64_t i = 0; i < rows * selected; ++i) {
-    if (i % selected == 0) {
-      for (size_t choice = 0; choice < weights.size(); ++choice) {
-        weights[choice] = std::pow(static_cast<double>(choice + 1), -exponent);
-      }
-    }
-    double sum = 0;
-    for (const double weight : weights) {
-      sum += weight;
-    }
-    const double turns = (static_cast<double>(i) + 0.5) * kGolden;
-    double left = (turns - std::floor(turns)) * sum;
-    size_t choice = 0;
-    size_t last = 0;  // the last one with a weight, in case rounding passes them all
-    for (; choice < weights.size(); ++choice) {
-      last = weights[choice] > 0 ? choice : last;
-      left -= weights[choice];
-      if (left < 0 && weights[choice] > 0) {
-        break;
-      }
-    }
-    choice = std::min(choice, last);
-    indices.push_back(static_cast<int64_t>(choice));
-    weights[choice] = 0;
-  }
-  return indices;
-}
-
 // The same call recurs in every layer and micro-batch.
 const std::vector<int64_t>& Selection(int64_t rows, int64_t choices, int64_t selected) {
   static std::mutex mutex;
@@ -77,8 +43,8 @@ const std::vector<int64_t>& Selection(int64_t rows, int64_t choices, int64_t sel
   const std::lock_guard<std::mutex> lock(mutex);
   const auto [entry, is_new] = made->try_emplace({rows, choices, selected});
   if (is_new) {
-    entry->second =
-        exponent == 0 ? Uniform(rows, choices, selected) : Zipf(exponent, rows, choices, selected);
+    entry->second = exponent == 0 ? Uniform(rows, choices, selected)
+                                  : DrawByZipf(exponent, rows, choices, selected);
   }
   return entry->second;
 }

@@ -1,7 +1,8 @@
 // Which of n choices a mixture of experts makes if the scores are not known: a selection (topk,
 // argmax, max) from values that no kernel wrote. The rule (environment PRISM_ROUTING) is "uniform",
-// every choice equally often within a call, or "zipf:S", choice i in proportion to 1/(i+1)^S. Every
-// rank selects alike, so that as much is received as is sent within a group.
+// every choice equally often within a call, or "zipf:S", choice i in proportion to 1/(i+1)^S,
+// several of a row drawn without replacement (shim/observer/zipf_draws.h). Every rank selects
+// alike, so that as much is received as is sent within a group.
 #pragma once
 
 #include <ATen/core/Tensor.h>
