@@ -224,12 +224,9 @@ TrainingStyle StyleOfRow(const PublishedRow& row, const graph::JobSpec& job) {
   const Framework& framework = FrameworkOfRow(row);
   TrainingStyle style = StyleOfFramework(framework, PrecisionOfRow(row), job);
   ReadRelease(row, job, &style);
-  const bool early = framework == kMegatronLm || framework == kMegatronDeepSpeed;
-  if (early && row.Text("precision").empty() && style.precision == graph::Precision::kBfloat16) {
-    style.gradient_type = DataType::kFloat32;  // implied by Megatron-LM's --bf16
-    style.separate_fp32_gradients = framework == kMegatronDeepSpeed;
-  }
-  if (framework == kMegatronDeepSpeed && row.Is("bf16 optimizer")) {
+  const bool implied =
+      row.Text("precision").empty() && style.precision == graph::Precision::kBfloat16;
+  if (framework == kMegatronDeepSpeed && (implied || row.Is("bf16 optimizer"))) {
     style.gradient_type = DataType::kFloat32;
     style.separate_fp32_gradients = true;
   }

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstddef>
+#include <utility>
 
 namespace prism {
 namespace {
@@ -23,6 +24,18 @@ constexpr std::array<DataTypeInfo, 12> kDataTypes = {{{"unknown", 0},
                                                       {"bfloat16", 2},
                                                       {"float32", 4},
                                                       {"float64", 8}}};
+constexpr std::array<std::pair<std::string_view, DataType>, 11> kOtherNames = {
+    {{"fp8", DataType::kFloat8},
+     {"fp16", DataType::kFloat16},
+     {"f16", DataType::kFloat16},
+     {"half", DataType::kFloat16},
+     {"bf16", DataType::kBfloat16},
+     {"fp32", DataType::kFloat32},
+     {"f32", DataType::kFloat32},
+     {"float", DataType::kFloat32},
+     {"fp64", DataType::kFloat64},
+     {"f64", DataType::kFloat64},
+     {"double", DataType::kFloat64}}};
 static_assert(kDataTypes.size() == static_cast<size_t>(DataType::kFloat64) + 1);
 
 }  // namespace
@@ -33,6 +46,20 @@ int64_t DataTypeBytes(DataType type) {
 
 const char* DataTypeName(DataType type) {
   return kDataTypes.at(static_cast<size_t>(type)).name;
+}
+
+std::optional<DataType> DataTypeNamed(std::string_view name) {
+  for (size_t type = 1; type < kDataTypes.size(); ++type) {
+    if (name == kDataTypes[type].name) {
+      return static_cast<DataType>(type);
+    }
+  }
+  for (const auto& [other, type] : kOtherNames) {
+    if (name == other) {
+      return type;
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace prism

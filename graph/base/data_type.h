@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string_view>
 
 namespace prism {
 
@@ -22,6 +24,9 @@ enum class DataType : uint8_t {
 
 // Bytes of one element; 0 for kUnknown.
 int64_t DataTypeBytes(DataType type);
+// The one spelling that is written: "bfloat16".
 const char* DataTypeName(DataType type);
+// The type of that name, or of one that others use for it: "bf16", "half", "double". Null: none.
+std::optional<DataType> DataTypeNamed(std::string_view name);
 
 }  // namespace prism

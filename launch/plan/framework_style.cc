@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "graph/base/data_type.h"
+
 namespace prism::launch {
 
 const std::vector<std::string>& PrecisionNames() {
@@ -21,7 +23,8 @@ Result<FrameworkStyle> FrameworkStyle::Create(const std::string& framework,
                                        fmt::join(FrameworkNames(), ", ")));
   }
   const std::vector<std::string>& precisions = PrecisionNames();
-  if (!precision.empty() &&
+  const bool is_other_spelling = DataTypeNamed(precision) && PrecisionNamed(precision);
+  if (!precision.empty() && !is_other_spelling &&
       std::find(precisions.begin(), precisions.end(), precision) == precisions.end()) {
     return InvalidArgument(fmt::format("--precision: '{}' is unknown; choose one of {}", precision,
                                        fmt::join(precisions, ", ")));
@@ -37,6 +40,9 @@ std::vector<std::string> FrameworkStyle::Assumptions(const graph::JobSpec& job) 
   graph::TrainingStyle style = Of(job);
   GatherNarrowly(*framework_, &assumptions, &style);
   NoteNarrowSums(style, job, &assumptions);
+  if (framework_->sums_fp16_alone_narrowly && style.gradient_type == DataType::kFloat32) {
+    assumptions.Add("gradients: accumulated and reduced in fp32, 4 bytes, as --bf16 turns on");
+  }
   if (job.model.moe.experts > 0) {
     assumptions.Add(style.moe_fused_dispatch
                         ? "experts: whole on a rank, all equally busy; tokens sent by DeepEP or "

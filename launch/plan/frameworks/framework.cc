@@ -76,7 +76,8 @@ TrainingStyle StyleOfFramework(const Framework& framework,
   style.built_in = false;
   style.precision = precision;
   style.loss_scaling = precision == graph::Precision::kFloat16;
-  if (precision == graph::Precision::kFloat32) {
+  if (precision == graph::Precision::kFloat32 ||
+      (framework.sums_fp16_alone_narrowly && precision != graph::Precision::kFloat16)) {
     style.gradient_type = DataType::kFloat32;
   }
   if (job.zero_stage == 3) {

@@ -46,6 +46,10 @@ struct Framework {
   bool keeps_gathered_in_pipeline = false;
   bool gathers_8_bit = false;
 
+  // Gradients are accumulated and reduced in fp32 unless weights are in fp16: what Megatron-LM's
+  // --bf16 turns on.
+  bool sums_fp16_alone_narrowly = false;
+
   bool operator==(const Framework& other) const { return name == other.name; }
 };
 

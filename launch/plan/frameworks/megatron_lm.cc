@@ -1,5 +1,5 @@
 // Megatron-LM of 2020 to 2022 (arXiv 2205.05198; its releases up to 3.0): fused kernels of Apex and
-// its own, gradients in the format of the weights, every transfer waited for. It has no context
+// its own, gradients in fp16 with fp16 weights, every transfer waited for. It has no context
 // parallelism and shards only optimizer states.
 #include "launch/plan/frameworks/framework.h"
 
@@ -24,6 +24,7 @@ constexpr Framework kMegatronLm = {
     .context_parallelism = false,
     .zero = 1,
     .zero_in_pipeline = 1,
+    .sums_fp16_alone_narrowly = true,
 };
 
 }  // namespace prism::launch
