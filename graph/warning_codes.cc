@@ -90,6 +90,9 @@ constexpr WarningCode kCodes[] = {
      "the program asked a library for the size of its workspace: 0, so that memory may be less "
      "than "
      "real"},
+    {"measured_kernel_unused",
+     "rows of a table of measured kernels (--kernels) match no kernel whose time the cost model "
+     "gives: kind, type or a size is another, or the graph has that kernel's own time"},
     {"measured_transfers_differ",
      "the measured time of a collective and that of the cluster's model differ by more than twice: "
      "the measured one is used unless a cluster was asked for"},

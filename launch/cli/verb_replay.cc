@@ -185,7 +185,7 @@ Result<VerbOutput> RunReplay(const VerbArguments& arguments) {
                          graph::LoadValidGraph(arguments.operands().front()));
   PRISM_RETURN_IF_ERROR(replayer::RefuseUncosted(loaded));
   for (const std::string& table : arguments.Texts("kernels")) {
-    PRISM_RETURN_IF_ERROR(UseMeasuredKernels(table, &loaded.graph.cluster));
+    PRISM_RETURN_IF_ERROR(UseMeasuredKernels(table, &loaded.graph));
   }
   const graph::JobSpec& job = loaded.graph.job;
   options.seed = job.seed;

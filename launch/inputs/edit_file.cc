@@ -167,10 +167,14 @@ class EditReader {
   }
 
   void ReadPrecision(TomlReader* table) {
-    constexpr std::array kTypes = {DataType::kFloat8, DataType::kBfloat16, DataType::kFloat16,
-                                   DataType::kFloat32};
-    Note(builder_.ChangePrecision(
-        kTypes[table->Choice("products", {"fp8", "bf16", "fp16", "fp32"})]));
+    const std::string name = table->Text("products");
+    const DataType type = DataTypeNamed(name).value_or(DataType::kUnknown);
+    if (type != DataType::kFloat8 && type != DataType::kBfloat16 && type != DataType::kFloat16 &&
+        type != DataType::kFloat32) {
+      Fail(fmt::format("products is '{}'; it must be float8, bfloat16, float16 or float32", name));
+    } else {
+      Note(builder_.ChangePrecision(type));
+    }
   }
 
   void ReadCluster(TomlReader* table) {

@@ -6,6 +6,7 @@
 
 #include "graph/base/input_hashes.h"
 #include "graph/base/status.h"
+#include "graph/graph.h"
 #include "graph/job/cluster.h"
 
 namespace prism::launch {
@@ -16,5 +17,9 @@ namespace prism::launch {
 Status UseMeasuredKernels(const std::string& path,
                           graph::ClusterSpec* cluster,
                           InputHashes* read = nullptr);
+
+// The same for a graph: kBadFile also for a kind that is no op of any kernel, and what is used and
+// not is among the graph's assumptions and warnings.
+Status UseMeasuredKernels(const std::string& path, graph::Graph* graph);
 
 }  // namespace prism::launch

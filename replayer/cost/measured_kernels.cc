@@ -41,7 +41,40 @@ std::string OpKey(const KernelView& view) {
                            {inputs[0].ElementCount() / width, width, 1, 1});
 }
 
+std::string KeyOf(const KernelView& view) {
+  if (view.signature.matmul.m > 0) {
+    return MatmulKey(view);
+  }
+  return IsAttentionKernel(view) ? AttentionKey(view) : OpKey(view);
+}
+
 }  // namespace
+
+std::set<std::string> MeasuredKernelKeys(const graph::Graph& graph) {
+  std::set<std::string> keys;
+  for (const graph::Role& role : graph.roles) {
+    const graph::Program& program = role.program;
+    for (uint32_t op = 0; op < program.size(); ++op) {
+      if (program.kind[op] == graph::OpKind::kKernel &&
+          (program.flags[op] & graph::kDurationFixed) == 0) {
+        const graph::KernelSignature& signature = graph.signatures[program.signature[op]];
+        keys.insert(
+            KeyOf({graph.string(signature.name), graph.string(signature.framework_op), signature}));
+      }
+    }
+  }
+  return keys;
+}
+
+bool IsKernelKind(std::string_view kind, const graph::Graph& graph) {
+  graph::KernelSignature any;
+  any.inputs.resize(2);
+  return kind == "matmul" || kind == "attention" || kind == "attention_backward" ||
+         FrameworkOpBytes({"", kind, any}) ||
+         std::ranges::any_of(graph.signatures, [&](const auto& signature) {
+           return BareOpName(graph.string(signature.framework_op)) == kind;
+         });
+}
 
 std::string MeasuredKernelKey(std::string_view kind,
                               std::string_view type,
@@ -65,13 +98,7 @@ std::optional<DurationNs> MeasuredKernels::Find(const KernelView& view) const {
   if (times_.empty()) {
     return std::nullopt;
   }
-  std::string key;
-  if (view.signature.matmul.m > 0) {
-    key = MatmulKey(view);
-  } else {
-    key = IsAttentionKernel(view) ? AttentionKey(view) : OpKey(view);
-  }
-  const auto found = times_.find(key);
+  const auto found = times_.find(KeyOf(view));
   return found == times_.end() ? std::nullopt : std::optional(found->second);
 }
 

@@ -10,17 +10,19 @@
 //   KIND a framework op (gelu, add)      M rows of its first input, N wide; K and BATCH 1. Only ops
 //                                        that launch one kernel, since each kernel counts in full
 //
-// TYPE as DataTypeName has it, of the first factor, of queries, of the first input; tf32 for
+// TYPE as DataTypeName writes it, of the first factor, of queries, of the first input; tf32 for
 // products of fp32 that may use it. Memory layouts of operands are not distinguished.
 #pragma once
 
 #include <array>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
 #include "graph/base/time.h"
+#include "graph/graph.h"
 #include "graph/job/cluster.h"
 #include "replayer/cost/kernel_rules.h"
 
@@ -33,6 +35,13 @@ std::string MeasuredKernelKey(std::string_view kind,
                               std::string_view type,
                               const KernelSizes& sizes);
 bool IsMeasuredKernelKey(std::string_view key);
+
+// The keys that the kernels of a graph look up, without those whose time the graph fixes.
+std::set<std::string> MeasuredKernelKeys(const graph::Graph& graph);
+
+// Whether a row of this kind can match a kernel of some job: one of the three above, an op that a
+// rule of replayer/cost/kernel_rules.h names, or one of the graph's own.
+bool IsKernelKind(std::string_view kind, const graph::Graph& graph);
 
 class MeasuredKernels {
  public:

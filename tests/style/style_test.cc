@@ -96,7 +96,6 @@ const std::vector<std::pair<std::string, std::vector<std::string>>> kOwners = {
     {"nlohmann/",
      {"launch/analyse/flight/flight_json.cc", "launch/cli/json_leaves.cc",
       "launch/inputs/json_reader.cc", "slicer/import/chakra/process_groups.cc"}},
-      "slicer/import/chakra/process_groups.cc"}},
     {"toml++/", {"launch/inputs/config_file.cc", "launch/inputs/toml_reader.cc"}},
     {"zlib.h", {"graph/base/compress.cc"}},
     {"zstd.h", {"graph/base/compress.cc"}},
