@@ -135,8 +135,8 @@ RowCluster ClusterOfRow(const PublishedRow& row, int64_t gpus) {
   cluster.profiles = {"nccl/2.30", "spread/published", cluster.gpu,
                       "frameworks/" + std::string(FrameworkOfRow(row).profile_name),
                       cluster.network};
-  if (FrameworkOfRow(row).last_year <= 2022) {  // before PXN
-    cluster.profiles.insert(cluster.profiles.begin() + 1, "nccl/2.10");
+  if (const std::string nccl = NcclOfTime(FrameworkOfRow(row)); !nccl.empty()) {
+    cluster.profiles.insert(cluster.profiles.begin() + 1, nccl);
   }
   return cluster;
 }

@@ -51,8 +51,8 @@ void ReadRelease(const PublishedRow& row, const graph::JobSpec& job, TrainingSty
   const Framework& framework = FrameworkOfRow(row);
   if (framework == kMegatronLm) {
     // By the paper that a row is from.
-    style->gradient_accumulation_fusion = row.Is("of 2022");
-    style->async_tp_all_reduce = row.Is("of 2022") && !job.sequence_parallel;
+    style->gradient_accumulation_fusion &= row.Is("of 2022");
+    style->async_tp_all_reduce &= row.Is("of 2022");
     style->scatter_gather_p2p = !row.Is("of 2020");
   } else if (framework == kMegatronCore) {
     // Rows of releases up to 24.07 are slower by as much as flash v2 is, increasingly so with

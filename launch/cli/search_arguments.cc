@@ -195,7 +195,7 @@ Result<SearchOptions> ReadSearchOptions(const VerbArguments& arguments,
       offload ? std::vector{*offload} : std::vector{kNone, kOptimizer, kActivations, kAll};
   for (const std::string& text : search.plans) {
     PRISM_ASSIGN_OR_RETURN(const Plan plan, ParsePlan(text));
-    options.given.push_back(plan);
+    options.given.push_back(WithoutIdleZero(plan));
   }
   PRISM_RETURN_IF_ERROR(RefuseBoth(arguments, "gpus", "max-gpus"));
   PRISM_RETURN_IF_ERROR(RefuseBoth(arguments, "tokens", "tokens-per-parameter"));
@@ -238,6 +238,14 @@ Result<SearchProblem> ReadProblem(const SearchArguments& search, const std::stri
   problem.tokens = search.tokens_per_parameter
                        ? TokensOf(problem.model, *search.tokens_per_parameter)
                        : search.tokens;
+  for (const std::string& text : search.plans) {
+    PRISM_ASSIGN_OR_RETURN(const Plan plan, ParsePlan(text));
+    if (const int32_t stated = plan.zero_stage; stated != WithoutIdleZero(plan).zero_stage) {
+      problem.notes.push_back(
+          fmt::format("--plan {}: ZeRO {} has no replicas to shard over (dp 1), so it is ZeRO 0",
+                      text, stated));
+    }
+  }
   return problem;
 }
 

@@ -326,15 +326,19 @@ Status UseFramework(const std::string& name, graph::ClusterSpec* cluster) {
     return InvalidArgument(fmt::format("--host-time fixed:{}: unknown framework; choose one of {}",
                                        name, fmt::join(known, ", ")));
   }
+  return LayOver(std::string(kFolder) + name, "host.", cluster);
+}
+
+Status LayOver(const std::string& name, std::string_view prefix, graph::ClusterSpec* cluster) {
   Profile profile;
-  PRISM_RETURN_IF_ERROR(AddProfile(std::string(kFolder) + name, {}, &profile));
-  std::vector<graph::Parameter> host;
+  PRISM_RETURN_IF_ERROR(AddProfile(name, {}, &profile));
+  std::vector<graph::Parameter> laid;
   for (const auto& [key, parameter] : profile.parameters) {
-    if (key.starts_with("host.") && cluster->parameters.Find(key) != nullptr) {
-      host.push_back(parameter);
+    if (key.starts_with(prefix) && cluster->parameters.Find(key) != nullptr) {
+      laid.push_back(parameter);
     }
   }
-  cluster->parameters.Put(host);
+  cluster->parameters.Put(laid);
   return OkStatus();
 }
 

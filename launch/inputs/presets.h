@@ -68,6 +68,9 @@ Result<graph::ClusterSpec> LoadCluster(const std::string& name_or_file,
 // cluster's. kInvalidArgument, listing those that exist, for any other.
 Status UseFramework(const std::string& name, graph::ClusterSpec* cluster);
 
+// Parameters of a profile whose keys begin with `prefix`, instead of the cluster's.
+Status LayOver(const std::string& name, std::string_view prefix, graph::ClusterSpec* cluster);
+
 // The [costs] and [host_memory] of the cluster of that name or file.
 Result<SiteCosts> LoadSiteCosts(const std::string& name_or_file);
 Result<HostMemory> LoadHostMemory(const std::string& name_or_file);

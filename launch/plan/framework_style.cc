@@ -40,6 +40,9 @@ std::vector<std::string> FrameworkStyle::Assumptions(const graph::JobSpec& job) 
   graph::TrainingStyle style = Of(job);
   GatherNarrowly(*framework_, &assumptions, &style);
   NoteNarrowSums(style, job, &assumptions);
+  if (!NcclOfTime(*framework_).empty()) {
+    assumptions.Add("NCCL: before 2.12, as in the framework's time, so without PXN");
+  }
   if (framework_->sums_fp16_alone_narrowly && style.gradient_type == DataType::kFloat32) {
     assumptions.Add("gradients: accumulated and reduced in fp32, 4 bytes, as --bf16 turns on");
   }

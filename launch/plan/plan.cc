@@ -144,6 +144,11 @@ Result<Plan> ParsePlan(const std::string& text) {
   return plan;
 }
 
+Plan WithoutIdleZero(Plan plan) {
+  plan.zero_stage = plan.parallel.dp * plan.parallel.cp > 1 ? plan.zero_stage : 0;
+  return plan;
+}
+
 graph::JobSpec JobOf(const SearchProblem& problem, const Plan& plan) {
   graph::JobSpec job;
   job.model = problem.model;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "graph/base/status.h"
 #include "graph/job/cluster.h"
@@ -50,7 +51,11 @@ struct SearchProblem {
   int64_t seq_len = 0;
   double tokens = 0;                           // to train on
   std::vector<std::string> model_assumptions;  // ModelPreset::assumptions
+  std::vector<std::string> notes = {};         // listed with the assumptions
 };
+
+// ZeRO has nothing to shard without replicas: there the plan is the one with stage 0.
+Plan WithoutIdleZero(Plan plan);
 
 graph::JobSpec JobOf(const SearchProblem& problem, const Plan& plan);
 

@@ -43,7 +43,12 @@ std::string StatedKeys(const StatedNumbers& numbers) {
 Result<PlanEvaluator> PlanEvaluator::Create(SearchProblem problem, const std::string& precision) {
   PRISM_ASSIGN_OR_RETURN(FrameworkStyle style,
                          FrameworkStyle::Create(problem.framework, precision));
-  PRISM_RETURN_IF_ERROR(UseFramework(problem.framework, &problem.cluster));
+  const Framework& framework = *FrameworkNamed(problem.framework);
+  if (!NcclOfTime(framework).empty()) {
+    PRISM_RETURN_IF_ERROR(LayOver(NcclOfTime(framework), "", &problem.cluster));
+  }
+  PRISM_RETURN_IF_ERROR(
+      LayOver(fmt::format("frameworks/{}", framework.profile_name), "", &problem.cluster));
   if (const auto rate = problem.host.Value("link_bytes_per_s")) {
     PRISM_ASSIGN_OR_RETURN(problem.cluster,
                            VariedCluster(problem.cluster, "gpu.copy_bytes_per_s", *rate));
@@ -254,6 +259,7 @@ PlanEvaluator::AssumptionLines PlanEvaluator::Assumptions(const Plan& plan) cons
   if (!lacking.empty()) {
     lines.framework.push_back(lacking);
   }
+  lines.framework.insert(lines.framework.end(), problem_.notes.begin(), problem_.notes.end());
   if (plan.offload != graph::Offload::kNone) {
     lines.offload = OffloadAssumptions(plan.offload);
     for (const std::string& line : assumed(problem_.host.all)) {

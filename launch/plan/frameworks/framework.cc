@@ -64,6 +64,11 @@ const Framework* FrameworkNamed(std::string_view name) {
   return nullptr;
 }
 
+std::string NcclOfTime(const Framework& framework) {
+  constexpr int32_t kYearOfPxn = 2022;  // NCCL 2.12, in March
+  return framework.last_year <= kYearOfPxn ? "nccl/2.10" : "";
+}
+
 bool AlwaysShards(const Framework& framework) {
   return framework.style({}).data_parallel == graph::DataParallelKind::kFsdp;
 }

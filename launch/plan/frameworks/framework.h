@@ -73,6 +73,9 @@ const Framework* FrameworkNamed(std::string_view name);
 // Names that --framework takes.
 std::vector<std::string> FrameworkNames();
 
+// The profile of NCCL that was usual when it was, over the current one; "": that is.
+std::string NcclOfTime(const Framework& framework);
+
 // Whether it shards parameters under every stage of ZeRO: only plans with ZeRO 2 and 3 exist,
 // meaning parameters resharded between the passes or not.
 bool AlwaysShards(const Framework& framework);

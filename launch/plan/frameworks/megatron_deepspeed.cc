@@ -10,6 +10,8 @@ constexpr Framework kMegatronDeepSpeed = {
     .style =
         [](const graph::JobSpec& job) {
           graph::TrainingStyle style = kMegatronLm.style(job);
+          style.gradient_accumulation_fusion = false;
+          style.async_tp_all_reduce = false;
           style.bucket_elements = 500'000'000;  // allreduce_bucket_size
           style.memory = graph::MemoryPattern::kDeepSpeed;
           return style;

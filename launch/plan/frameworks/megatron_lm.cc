@@ -1,20 +1,20 @@
-// Megatron-LM of 2020 to 2022 (arXiv 2205.05198; its releases up to 3.0): fused kernels of Apex and
-// its own, gradients in fp16 with fp16 weights, every transfer waited for. It has no context
-// parallelism and shards only optimizer states.
+// Megatron-LM of 2022 (arXiv 2205.05198; its release 3.0): fused kernels of Apex and its own,
+// gradients in fp16 with fp16 weights, transfers waited for. It has no context parallelism and
+// shards only optimizer states.
 #include "launch/plan/frameworks/framework.h"
 
 namespace prism::launch {
 
 constexpr Framework kMegatronLm = {
     .name = "megatron-lm",
-    .style = [](const graph::JobSpec&) -> graph::TrainingStyle {
+    .style = [](const graph::JobSpec& job) -> graph::TrainingStyle {
       return {.attention = graph::AttentionKind::kUnfused,
               .dropout = true,
               .fused_bias_activation = true,
               .fused_bias_dropout_add = true,
               .fused_norm = true,
               .compiled_cross_entropy = true,  // exponentials are a new tensor besides the logits
-              .gradient_accumulation_fusion = false,
+              .async_tp_all_reduce = !job.sequence_parallel,
               .scatter_gather_p2p = true,
               .gradient_type = DataType::kFloat16,
               .overlap_grad_reduce = false};
