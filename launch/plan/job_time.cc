@@ -10,6 +10,9 @@
 namespace prism::launch {
 namespace {
 
+// glibc 2.35 has another hypot, which differs in errno; programs run on an older one, too.
+__asm__(".symver hypot, hypot@GLIBC_2.2.5");
+
 // From a replay, and from one in which transfers stall where they may.
 JobTime JobTimeOf(const replayer::StageReplayResult& result,
                   const std::optional<replayer::StageReplayResult>& stalled,

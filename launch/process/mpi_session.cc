@@ -4,12 +4,16 @@
 // until a later call finds it complete.
 #include "launch/process/mpi_session.h"
 
+#include <dlfcn.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <array>
 #include <climits>
 #include <cstdlib>
+#include <cstring>
 #include <deque>
+#include <filesystem>
 #include <list>
 #include <string>
 #include <string_view>
@@ -19,10 +23,6 @@
 
 #include "launch/process/interrupt.h"
 
-#ifdef PRISM_HAVE_MPI
-#include <mpi.h>
-#endif
-
 namespace prism::launch {
 namespace {
 
@@ -30,6 +30,97 @@ namespace {
 // of work elsewhere.
 constexpr int64_t kFirstNapNs = 50'000;
 constexpr int64_t kLongestNapNs = 2'000'000;
+
+// What Open MPI 2 to 5 agree on, as their mpi.h has it. Handles are addresses of objects inside of
+// the library.
+using Handle = void*;
+struct MpiStatus {
+  int source;
+  int tag;
+  int error;
+  int cancelled;
+  size_t bytes;
+};
+constexpr int kSuccess = 0;
+constexpr int kAnySource = -1;
+constexpr size_t kLongestVersion = 256;
+
+// libmpi as this process has loaded it.
+struct Mpi {
+  Handle world = nullptr;
+  Handle byte = nullptr;
+  int (*init)(int*, char***) = nullptr;
+  int (*finalize)() = nullptr;
+  int (*abort)(Handle, int) = nullptr;
+  int (*rank)(Handle, int*) = nullptr;
+  int (*size)(Handle, int*) = nullptr;
+  int (*version)(char*, int*) = nullptr;
+  int (*barrier)(Handle, Handle*) = nullptr;
+  int (*test)(Handle*, int*, MpiStatus*) = nullptr;
+  int (*send)(const void*, int, Handle, int, int, Handle, Handle*) = nullptr;
+  int (*probe)(int, int, Handle, int*, MpiStatus*) = nullptr;
+  int (*count)(const MpiStatus*, Handle, int*) = nullptr;
+  int (*receive)(void*, int, Handle, int, int, Handle, MpiStatus*) = nullptr;
+};
+
+constexpr const char* kLibrary = "libmpi.so.40";
+
+// As the loader finds it, or beside the mpirun that started this process.
+Result<void*> OpenLibrary() {
+  if (void* library = dlopen(kLibrary, RTLD_NOW | RTLD_GLOBAL)) {
+    return library;
+  }
+  const std::string reason = dlerror();
+  std::error_code ignored;
+  const std::filesystem::path mpirun =
+      std::filesystem::read_symlink(fmt::format("/proc/{}/exe", getppid()), ignored);
+  const std::string beside = mpirun.parent_path().parent_path() / "lib" / kLibrary;
+  if (void* library = dlopen(beside.c_str(), RTLD_NOW | RTLD_GLOBAL)) {
+    return library;
+  }
+  return EnvironmentLacks(fmt::format(
+      "a launcher of MPI started this process, but Open MPI's library does not load ({}); install "
+      "Open MPI (Debian's package openmpi-bin), or leave mpirun out to use one process",
+      reason));
+}
+
+Result<Mpi> LoadMpi() {
+  PRISM_ASSIGN_OR_RETURN(void* const library, OpenLibrary());
+  Mpi mpi;
+  const std::pair<const char*, void*> names[] = {{"ompi_mpi_comm_world", &mpi.world},
+                                                 {"ompi_mpi_byte", &mpi.byte},
+                                                 {"MPI_Init", &mpi.init},
+                                                 {"MPI_Finalize", &mpi.finalize},
+                                                 {"MPI_Abort", &mpi.abort},
+                                                 {"MPI_Comm_rank", &mpi.rank},
+                                                 {"MPI_Comm_size", &mpi.size},
+                                                 {"MPI_Get_library_version", &mpi.version},
+                                                 {"MPI_Ibarrier", &mpi.barrier},
+                                                 {"MPI_Test", &mpi.test},
+                                                 {"MPI_Isend", &mpi.send},
+                                                 {"MPI_Iprobe", &mpi.probe},
+                                                 {"MPI_Get_count", &mpi.count},
+                                                 {"MPI_Recv", &mpi.receive}};
+  for (const auto& [name, place] : names) {
+    void* const symbol = dlsym(library, name);
+    if (symbol == nullptr) {
+      return EnvironmentLacks(
+          fmt::format("{} has no {}; it is not Open MPI's, which is needed", kLibrary, name));
+    }
+    std::memcpy(place, &symbol, sizeof(symbol));
+  }
+  return mpi;
+}
+
+// How many processes the launcher started; 0 where it does not say.
+int LaunchedSize() {
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) {
+    if (const char* text = std::getenv(name)) {
+      return std::atoi(text);
+    }
+  }
+  return 0;
+}
 
 void Nap(int64_t nanoseconds) {
   const timespec duration = {.tv_sec = 0, .tv_nsec = nanoseconds};
@@ -44,41 +135,39 @@ class MpiSession::Impl {
   int size = 1;
   std::deque<std::string> to_self;
 
-#ifdef PRISM_HAVE_MPI
   struct Outgoing {
-    MPI_Request request = MPI_REQUEST_NULL;
+    Handle request = nullptr;
     std::string bytes;
   };
 
-  bool in_mpi = false;
+  std::optional<Mpi> mpi;        // of a process that a launcher started
   std::list<Outgoing> outgoing;  // a list: MPI holds pointers into the strings
 
   ~Impl() {
-    if (!in_mpi) {
+    if (!mpi) {
       return;
     }
     // Finalize would busy-wait for the slowest process; a barrier with short sleeps does not.
-    MPI_Request barrier = MPI_REQUEST_NULL;
-    MPI_Ibarrier(MPI_COMM_WORLD, &barrier);
+    Handle barrier = nullptr;
+    mpi->barrier(mpi->world, &barrier);
     int done = 0;
     while (done == 0) {
-      MPI_Test(&barrier, &done, MPI_STATUS_IGNORE);
+      mpi->test(&barrier, &done, nullptr);
       CompleteSends();
       if (done == 0) {
         Nap(kLongestNapNs);
       }
     }
-    MPI_Finalize();
+    mpi->finalize();
   }
 
   void CompleteSends() {
     for (auto it = outgoing.begin(); it != outgoing.end();) {
       int done = 0;
-      MPI_Test(&it->request, &done, MPI_STATUS_IGNORE);
+      mpi->test(&it->request, &done, nullptr);
       it = done != 0 ? outgoing.erase(it) : std::next(it);
     }
   }
-#endif
 };
 
 MpiSession::MpiSession(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {
@@ -113,28 +202,38 @@ int MpiSession::size() const {
   return impl_->size;
 }
 
-#ifdef PRISM_HAVE_MPI
-
 Result<MpiSession> MpiSession::Start() {
   auto impl = std::make_unique<Impl>();
-  if (LaunchedByMpi()) {
-    if (MPI_Init(nullptr, nullptr) != MPI_SUCCESS) {
-      return EnvironmentLacks("MPI does not start; leave mpirun out to use one process");
-    }
-    impl->in_mpi = true;
-    MPI_Comm_rank(MPI_COMM_WORLD, &impl->rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &impl->size);
+  if (!LaunchedByMpi()) {
+    return MpiSession(std::move(impl));
+  }
+  PRISM_ASSIGN_OR_RETURN(const Mpi mpi, LoadMpi());
+  if (mpi.init(nullptr, nullptr) != kSuccess) {
+    return EnvironmentLacks("MPI does not start; leave mpirun out to use one process");
+  }
+  impl->mpi = mpi;
+  mpi.rank(mpi.world, &impl->rank);
+  mpi.size(mpi.world, &impl->size);
+  const int launched = LaunchedSize();
+  if (launched != 0 && launched != impl->size) {
+    const int size = std::exchange(impl->size, 1);
+    return EnvironmentLacks(fmt::format(
+        "the launcher started {} processes, Open MPI's library sees {}: it is another MPI's "
+        "(MPICH, Intel MPI) or has no part for this one; use Open MPI's mpirun, srun --mpi=pmix, "
+        "or "
+        "leave the launcher out to use one process",
+        launched, size));
   }
   return MpiSession(std::move(impl));
 }
 
 std::string MpiSession::LibraryVersion() const {
-  if (!impl_->in_mpi) {
+  if (!impl_->mpi) {
     return {};
   }
-  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text = {};
+  std::array<char, kLongestVersion> text = {};
   int length = 0;
-  MPI_Get_library_version(text.data(), &length);
+  impl_->mpi->version(text.data(), &length);
   const std::string_view all(text.data(), static_cast<size_t>(length));
   return std::string(all.substr(0, all.find_first_of(",\n")));  // what follows says who built it
 }
@@ -148,8 +247,9 @@ void MpiSession::Send(int to, std::string bytes) {
   impl_->CompleteSends();
   Impl::Outgoing& entry = impl_->outgoing.emplace_back();
   entry.bytes = std::move(bytes);
-  MPI_Isend(entry.bytes.data(), static_cast<int>(entry.bytes.size()), MPI_BYTE, to, 0,
-            MPI_COMM_WORLD, &entry.request);
+  const Mpi& mpi = *impl_->mpi;
+  mpi.send(entry.bytes.data(), static_cast<int>(entry.bytes.size()), mpi.byte, to, 0, mpi.world,
+           &entry.request);
 }
 
 std::optional<PeerMessage> MpiSession::TryReceive() {
@@ -162,62 +262,28 @@ std::optional<PeerMessage> MpiSession::TryReceive() {
     return std::nullopt;
   }
   impl_->CompleteSends();
+  const Mpi& mpi = *impl_->mpi;
   int there = 0;
-  MPI_Status status;
-  MPI_Iprobe(MPI_ANY_SOURCE, 0, MPI_COMM_WORLD, &there, &status);
+  MpiStatus status = {};
+  mpi.probe(kAnySource, 0, mpi.world, &there, &status);
   if (there == 0) {
     return std::nullopt;
   }
   int count = 0;
-  MPI_Get_count(&status, MPI_BYTE, &count);
+  mpi.count(&status, mpi.byte, &count);
   PeerMessage message;
-  message.from = status.MPI_SOURCE;
+  message.from = status.source;
   message.bytes.resize(static_cast<size_t>(count));
-  MPI_Recv(message.bytes.data(), count, MPI_BYTE, message.from, 0, MPI_COMM_WORLD,
-           MPI_STATUS_IGNORE);
+  mpi.receive(message.bytes.data(), count, mpi.byte, message.from, 0, mpi.world, nullptr);
   return message;
 }
 
 void MpiSession::Abort(int exit_code) {
-  if (impl_->in_mpi) {
-    MPI_Abort(MPI_COMM_WORLD, exit_code);
+  if (impl_->mpi) {
+    impl_->mpi->abort(impl_->mpi->world, exit_code);
   }
   std::_Exit(exit_code);
 }
-
-#else
-
-Result<MpiSession> MpiSession::Start() {
-  if (LaunchedByMpi()) {
-    return EnvironmentLacks(
-        "this build has no MPI; leave mpirun out, or install libopenmpi-dev and build again");
-  }
-  return MpiSession(std::make_unique<Impl>());
-}
-
-std::string MpiSession::LibraryVersion() const {
-  return {};
-}
-
-void MpiSession::Send(int to, std::string bytes) {
-  PRISM_CHECK_EQ(to, 0);
-  impl_->to_self.push_back(std::move(bytes));
-}
-
-std::optional<PeerMessage> MpiSession::TryReceive() {
-  if (impl_->to_self.empty()) {
-    return std::nullopt;
-  }
-  PeerMessage message = {0, std::move(impl_->to_self.front())};
-  impl_->to_self.pop_front();
-  return message;
-}
-
-void MpiSession::Abort(int exit_code) {
-  std::_Exit(exit_code);
-}
-
-#endif
 
 Result<PeerMessage> MpiSession::Receive() {
   int64_t nap_ns = kFirstNapNs;

@@ -1,8 +1,8 @@
 // The worker processes of a run and the byte messages between them; the only file that knows MPI.
 //
-// Not started by mpirun or Slurm, or built without MPI: a session of one. Messages to oneself are
-// delivered like all others, so that callers need no special case. Nothing here busy-waits, since
-// many processes may share a few cores.
+// Not started by mpirun or Slurm: a session of one; Open MPI is loaded only where one of them
+// started us. Messages to oneself are delivered like all others, so that callers need no special
+// case. Nothing here busy-waits, since many processes may share a few cores.
 #pragma once
 
 #include <cstdint>

@@ -77,7 +77,8 @@ target_link_libraries(prism_device PRIVATE prism_options prism_hold)
 target_include_directories(prism_device SYSTEM PRIVATE ${prism_nvidia_includes})
 target_compile_options(prism_device PRIVATE
   $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions -fno-rtti -ftls-model=initial-exec>)
-target_link_options(prism_device PRIVATE -static-libstdc++ -static-libgcc
+prism_standalone(prism_device)
+target_link_options(prism_device PRIVATE
   -Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/exports.map -Wl,-z,defs -Wl,-z,now
   -Wl,-Bsymbolic-functions -Wl,--exclude-libs,ALL)
 set_target_properties(prism_device PROPERTIES LINK_DEPENDS

@@ -5,6 +5,11 @@
 
 namespace prism::shim {
 
+// libstdc++ 12 gave this function a new version; the libstdc++ in a user's process may be older.
+__asm__(
+    ".symver _ZNSt18condition_variable4waitERSt11unique_lockISt5mutexE, "
+    "_ZNSt18condition_variable4waitERSt11unique_lockISt5mutexE@GLIBCXX_3.4.11");
+
 CpuWork::CpuWork(Description description, std::function<void()> body)
     : Work(description.rank, description.type),
       description_(std::move(description)),

@@ -118,5 +118,22 @@ TEST_F(Spread, failures_end_all_processes) {
   EXPECT_TRUE(Descendants().empty());
 }
 
+// MPICH tells its processes by PMI alone; a library of Open MPI then believes to be alone.
+TEST_F(Spread, another_mpi_and_a_missing_one_are_named) {
+  const std::string replay = std::string(PRISM) + " replay --perturb jitter:0.1 --samples 2 " +
+                             std::string(folder_ / "a.prism");
+  const Finished other = RunCommand({"sh", "-c", "PMI_RANK=0 PMI_SIZE=2 exec " + replay});
+  EXPECT_EQ(other.code, 5);
+  EXPECT_THAT(other.output,
+              HasSubstr("the launcher started 2 processes, Open MPI's library sees 1"));
+  const std::string libraries = folder_ / "libraries";
+  const Finished missing = RunCommand({"sh", "-c",
+                                       "mkdir " + libraries + " && : > " + libraries +
+                                           "/libmpi.so.40 && LD_LIBRARY_PATH=" + libraries +
+                                           " PMIX_RANK=0 exec " + replay});
+  EXPECT_EQ(missing.code, 5);
+  EXPECT_THAT(missing.output, HasSubstr("(Debian's package openmpi-bin)"));
+}
+
 }  // namespace
 }  // namespace prism

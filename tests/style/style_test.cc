@@ -85,7 +85,6 @@ constexpr const char* kGenerated = ".pb.h";
 
 // Third-party headers by owner: the only places that may include them.
 const std::vector<std::pair<std::string, std::vector<std::string>>> kOwners = {
-    {"mpi.h", {"launch/process/mpi_session.cc"}},
     {"torch/", {"launch/trainer/", "shim/observer/", "shim/rendezvous/"}},
     {"ATen/", {"launch/trainer/", "shim/observer/", "shim/rendezvous/"}},
     {"c10/", {"launch/trainer/", "shim/observer/", "shim/rendezvous/"}},
@@ -96,7 +95,9 @@ const std::vector<std::pair<std::string, std::vector<std::string>>> kOwners = {
     {"nlohmann/",
      {"launch/analyse/flight/flight_json.cc", "launch/cli/json_leaves.cc",
       "launch/inputs/json_reader.cc", "slicer/import/chakra/process_groups.cc"}},
-    {"toml++/", {"launch/inputs/config_file.cc", "launch/inputs/toml_reader.cc"}},
+    {"toml++/",
+     {"launch/inputs/config_file.cc", "launch/inputs/toml_library.cc",
+      "launch/inputs/toml_reader.cc"}},
     {"zlib.h", {"graph/base/compress.cc"}},
     {"zstd.h", {"graph/base/compress.cc"}},
     {"fmt/", {"graph/", "slicer/", "replayer/", "launch/", "experiments/published/"}},
