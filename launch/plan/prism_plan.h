@@ -1,5 +1,5 @@
 // What a training plan costs in time, memory and money, for optimisers outside Prism: a C
-// interface. launch/plan/plan_library.h wraps it for C++ and launch/plan/prism_plan.py for
+// interface. launch/plan/plan_library.h wraps it for C++ and launch/python/prism_emulator/plans.py for
 // Python; plans and results stay in the caller's memory throughout.
 //
 // Numbers are those of `prism search`: time by replay of the whole pipeline, memory by the

@@ -3,7 +3,7 @@
 import ctypes
 import pathlib
 
-import prism_plan
+from prism_emulator import plans as prism_plan
 
 evaluator = prism_plan.Evaluator(model="gpt3-1.3b", cluster="a100-40-8x", global_batch_size=64)
 plans = (prism_plan.Plan * 2)(

@@ -1,19 +1,20 @@
 """What a training plan takes of time, memory and money: launch/plan/prism_plan.h for Python.
 
-    import prism_plan
-    evaluator = prism_plan.Evaluator(model="gpt3-175b", cluster="h100-8x")
-    plans = (prism_plan.Plan * 2)(prism_plan.plan(tp=8, pp=16, dp=64), prism_plan.plan(tp=4, dp=2048))
-    for cost in evaluator.evaluate(plans):
+    from prism_emulator import plans
+    evaluator = plans.Evaluator(model="gpt3-175b", cluster="h100-8x")
+    pair = (plans.Plan * 2)(plans.plan(tp=8, pp=16, dp=64), plans.plan(tp=4, dp=2048))
+    for cost in evaluator.evaluate(pair):
         print(cost.iteration_s, cost.free_bytes)
 
 Arrays are handed to the library as they lie in memory. One of numpy's, with the fields of Plan or
-Cost in their order, is wrapped in place: (prism_plan.Plan * len(array)).from_buffer(array).
+Cost in their order, is wrapped in place: (plans.Plan * len(array)).from_buffer(array).
 """
 
 import ctypes
 import operator
 import os
-import pathlib
+
+from . import _install
 
 OK, TOO_LARGE, IMPOSSIBLE, NOT_MODELLED = range(4)
 
@@ -70,11 +71,11 @@ def _check_array(name, array, kind):
 
 class Evaluator:
     """`model` and `cluster` are presets or paths, None and 0 the defaults of `prism search`.
-    `library`: libprism_plan.so; the one beside this file if left out."""
+    `library`: libprism_plan.so; that of this installation if left out."""
 
     def __init__(self, model=None, cluster=None, framework=None, precision=None,
                  global_batch_size=0, seq_len=0, tokens=0.0, library=None):
-        path = library or pathlib.Path(__file__).parent / "libprism_plan.so"
+        path = library or _install.ROOT / "lib" / "libprism_plan.so"
         self._calls = ctypes.CDLL(str(path))
         self._calls.prism_plan_create.restype = ctypes.c_void_p
         self._calls.prism_plan_evaluate.restype = ctypes.c_int64
