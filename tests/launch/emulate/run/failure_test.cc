@@ -223,9 +223,6 @@ TEST_F(FailureWithoutParts, missing_workload_is_said_before_the_run) {
 }
 
 TEST_F(FailureWithoutParts, missing_shim_is_said_before_the_run) {
-  WriteText(folder_ / "bin/prism-workload", "");
-  EXPECT_EQ(Run().code, 5);
-  WriteText(folder_ / "lib/prism/preload.txt", "libprism_shim.so");
   const Finished run = Run();
   EXPECT_EQ(run.code, 5) << run.output;
   EXPECT_THAT(run.output, HasSubstr("libprism_shim.so is missing"));
