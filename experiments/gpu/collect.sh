@@ -12,9 +12,9 @@ to=${1:-"$build/carried"}
 rm -rf "$to"
 mkdir -p "$to/bin" "$to/lib" "$to/libraries/openmpi/bin" "$to/libraries/openmpi/lib" "$to/probe" "$to/python"
 
-cp "$build"/bin/prism "$build"/bin/prism-emulate "$build"/bin/prism-workload "$to/bin"
+cp "$build"/bin/prism "$build"/bin/prism-emulate "$to/bin"
 mkdir "$to/lib/prism"
-cp -r "$build"/lib/libprism_*.so "$build/lib/prism-cuda" "$to/lib"
+cp -r "$build"/lib/libprism_*.so "$build"/lib/torch-* "$build/lib/prism-cuda" "$to/lib"
 cp -r "$build/lib/prism/bin" "$to/lib/prism"
 find "$to/bin" "$to/lib" -type f ! -name '*.txt' -exec strip --strip-unneeded {} +
 
@@ -32,7 +32,7 @@ cp "$(readlink -f "$(command -v orted)")" "$to/libraries/openmpi/bin/orted"
 cp -r "$components" "$to/libraries/openmpi/lib/openmpi3"
 # Fabrics and resource managers, whose libraries are large.
 ( cd "$to/libraries/openmpi/lib/openmpi3" && rm -f -- *ucx* *ofi* *openib* *psm* *slurm* *flux* *romio* )
-needs "$build"/bin/prism "$build"/bin/prism-emulate "$build"/bin/prism-workload \
+needs "$build"/bin/prism "$build"/bin/prism-emulate "$build"/lib/torch-*/prism-workload \
   "$to"/libraries/openmpi/bin/* "$to"/libraries/openmpi/lib/*/*.so | while read -r library; do
   cp "$library" "$to/libraries"
 done

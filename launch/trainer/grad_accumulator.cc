@@ -5,6 +5,8 @@
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include "shim/observer/torch_versions.h"
+
 namespace prism::launch {
 namespace {
 
@@ -38,7 +40,11 @@ void GradAccumulator::AddProduct(const at::Tensor& output_grad, const at::Tensor
   if (input.scalar_type() == at::kFloat) {
     target.addmm_(output_grad.t(), input);
   } else {
+#if PRISM_TORCH_MIXES_TYPES
     at::addmm_out(target, target, output_grad.t(), input, at::kFloat);
+#else
+    target.add_(at::mm(output_grad.t(), input));
+#endif
   }
   sink_->CountReady(place_);
 }
@@ -48,7 +54,11 @@ void GradAccumulator::AddProducts(const at::Tensor& output_grads, const at::Tens
   if (inputs.scalar_type() == at::kFloat) {
     target.baddbmm_(output_grads.transpose(1, 2), inputs);
   } else {
+#if PRISM_TORCH_MIXES_TYPES
     at::baddbmm_out(target, target, output_grads.transpose(1, 2), inputs, at::kFloat);
+#else
+    target.add_(at::bmm(output_grads.transpose(1, 2), inputs));
+#endif
   }
   sink_->CountReady(place_);
 }

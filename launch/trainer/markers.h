@@ -7,13 +7,19 @@
 
 #include <ATen/record_function.h>
 
+#include "shim/observer/torch_versions.h"
+
 namespace prism::launch {
 
 class Marker {
  public:
   explicit Marker(std::string name) : name_(std::move(name)), scope_(at::RecordScope::USER_SCOPE) {
     if (scope_.isActive()) {
+#if PRISM_TORCH_VIEWS_NAMES
       scope_.before(std::string_view(name_));
+#else
+      scope_.before(name_);
+#endif
     }
   }
 

@@ -4,6 +4,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
 #include "launch/trainer/lone_store.h"
+#include "shim/observer/torch_versions.h"
 
 namespace prism::launch {
 
@@ -12,7 +13,9 @@ BackendFactory NcclBackends() {
   return [store](const GroupSpec& spec) -> c10::intrusive_ptr<c10d::Backend> {
     auto options = c10d::ProcessGroupNCCL::Options::create();
     options->group_name = spec.name;
+#if PRISM_TORCH_DESCRIBES_OPTIONS
     options->group_desc = spec.name;
+#endif
     for (int32_t i = 0; i < spec.size; ++i) {
       options->global_ranks_in_group.push_back(static_cast<uint64_t>(spec.start + i * spec.stride));
     }
@@ -20,8 +23,12 @@ BackendFactory NcclBackends() {
     // name, are kept separate.
     const std::string prefix =
         spec.name + "/" + std::to_string(spec.start) + "/" + std::to_string(spec.stride) + "/";
-    return c10::make_intrusive<c10d::ProcessGroupNCCL>(
+    auto group = c10::make_intrusive<c10d::ProcessGroupNCCL>(
         c10::make_intrusive<c10d::PrefixStore>(prefix, store), spec.index, spec.size, options);
+#if !PRISM_TORCH_DESCRIBES_OPTIONS
+    group->setGroupDesc(spec.name);
+#endif
+    return group;
   };
 }
 

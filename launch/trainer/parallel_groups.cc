@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "shim/observer/torch_versions.h"
+
 namespace prism::launch {
 namespace {
 
@@ -24,7 +26,11 @@ Handle AllReduceImpl(const Group& group,
   }
   c10d::AllreduceOptions options;
   options.reduceOp = op;
+#if PRISM_TORCH_SAYS_ASYNC
   options.asyncOp = async;
+#else
+  static_cast<void>(async);
+#endif
   std::vector<at::Tensor> tensors = {std::move(tensor)};
   return group.backend->allreduce(tensors, options);
 }
@@ -91,9 +97,13 @@ ParallelGroups MakeParallelGroups(const WorkloadConfig& config, const BackendFac
 void ShutDown(const ParallelGroups& groups) {
   for (const Group* group : {&groups.world, &groups.embedding, &groups.pp, &groups.expert_dp,
                              &groups.ep, &groups.dp, &groups.cp, &groups.tp}) {
+#if PRISM_TORCH_SHUTS_DOWN
     if (!group->alone()) {
       group->backend->shutdown();
     }
+#else
+    static_cast<void>(group);
+#endif
   }
 }
 
@@ -112,7 +122,9 @@ void ReduceScatter(const Group& group, at::Tensor output, at::Tensor input) {
 void AllToAll(const Group& group, at::Tensor output, at::Tensor input) {
   if (!group.alone()) {
     c10d::AllToAllOptions options;
+#if PRISM_TORCH_SAYS_ASYNC
     options.asyncOp = false;
+#endif
     std::vector<int64_t> even;  // parts of equal size
     Wait(group.backend->alltoall_base(output, input, even, even, options));
   }

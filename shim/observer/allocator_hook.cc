@@ -80,7 +80,8 @@ void PrismReportMemoryUsage(
   }
   // libtorch's own feeds its profiler.
   static std::atomic<void*> found{nullptr};
-  if (void* const real = prism::shim::TorchSymbol("libc10.so", PRISM_REPORT_NAME, &found)) {
+  if (void* const real =
+          prism::shim::TorchSymbol("libc10.so", PRISM_REPORT_NAME, nullptr, &found)) {
     reinterpret_cast<ReportFunction*>(real)(pointer, bytes, allocated, reserved, device);
   }
 }

@@ -29,9 +29,8 @@ using InitFunction = void*(void* result,
                            int pair_rank,
                            bool with_itself);
 
-#define PRISM_INIT_NAME                                                             \
-  "_ZN4c10d16ProcessGroupNCCL12initNCCLCommERKNSt7__cxx1112basic_stringIcSt11char_" \
-  "traitsIcESaIcEEERN3c106DeviceENS_6OpTypeEib"
+#define PRISM_INIT_NAME(string) \
+  "_ZN4c10d16ProcessGroupNCCL12initNCCLCommERK" string "RN3c106DeviceENS_6OpTypeEib"
 
 using GroupConstructor = void(void* self, void* store, int rank, int size, void* options);
 
@@ -77,12 +76,15 @@ void PrismMakeNcclGroup(void* self, void* store, int rank, int size, void* optio
     const std::lock_guard<std::mutex> lock(numbers.mutex);
     numbers.by_group[self] = ++numbers.last;
   }
-  reinterpret_cast<GroupConstructor*>(prism::shim::TorchSymbol(kLibrary, PRISM_GROUP_NAME, &found))(
-      self, store, rank, size, options);
+  reinterpret_cast<GroupConstructor*>(prism::shim::TorchSymbol(
+      kLibrary, PRISM_GROUP_NAME, nullptr, &found))(self, store, rank, size, options);
 }
 
-extern "C"
-    __attribute__((visibility("default"))) InitFunction PrismInitNcclComm __asm__(PRISM_INIT_NAME);
+extern "C" {
+InitFunction PrismInitNcclComm PRISM_REPLACES(PRISM_INIT_NAME(PRISM_STRING));
+InitFunction PrismInitNcclCommOld PRISM_ALSO_REPLACES(PRISM_INIT_NAME(PRISM_STRING),
+                                                      PRISM_INIT_NAME(PRISM_OLD_STRING));
+}
 
 // Foreign exceptions pass through: the frame below holds nothing that has to be undone except
 // at_work, which the next call sets again and which is not read in between.
@@ -96,9 +98,9 @@ void* PrismInitNcclComm(void* result,
   static std::atomic<void*> found{nullptr};
   prism::shim::ExpectWatchdogOf(group);
   at_work = {group, NumberOf(group), key, pair_rank, with_itself};
-  void* const made =
-      reinterpret_cast<InitFunction*>(prism::shim::TorchSymbol(kLibrary, PRISM_INIT_NAME, &found))(
-          result, group, key, device, op_type, pair_rank, with_itself);
+  void* const made = reinterpret_cast<InitFunction*>(prism::shim::TorchSymbol(
+      kLibrary, PRISM_INIT_NAME(PRISM_STRING), PRISM_INIT_NAME(PRISM_OLD_STRING), &found))(
+      result, group, key, device, op_type, pair_rank, with_itself);
   at_work = {};
   return made;
 }

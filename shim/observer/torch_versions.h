@@ -1,7 +1,8 @@
-// What differs between the releases of torch that the observer and the rendezvous are built for
-// (2.6 to 2.15): one row each, named after what it is. The symbols that the shim replaces are the
-// same in all, except for std::string in wheels of 2.6 (shim/observer/torch_symbol.h); what differs
-// in Python is where shim/rendezvous/absent_ranks.py says so.
+// What differs between the releases of torch that the observer, the rendezvous and the built-in
+// program are built for (2.6 to 2.15): one row each, named after what it is. The symbols that the
+// shim replaces are the same in all, except for std::string in wheels of 2.6
+// (shim/observer/torch_symbol.h); what differs in Python is where shim/rendezvous/absent_ranks.py
+// says so.
 #pragma once
 
 #include <torch/version.h>
@@ -18,6 +19,13 @@
 #define PRISM_TORCH_GLOO_HAS_ALL_TO_ALL PRISM_TORCH_FROM(12)  // of lists
 #define PRISM_TORCH_GLOO_RECONFIGURES PRISM_TORCH_FROM(14)
 #define PRISM_TORCH_GLOO_NUMBERS_GROUP (!PRISM_TORCH_FROM(14))  // setSequenceNumberForGroup()
+
+// What the built-in program uses
+#define PRISM_TORCH_MIXES_TYPES PRISM_TORCH_FROM(8)  // products of bf16 into fp32 in one kernel
+#define PRISM_TORCH_SAYS_ASYNC PRISM_TORCH_FROM(8)   // asyncOp of all_reduce and all_to_all
+#define PRISM_TORCH_SHUTS_DOWN PRISM_TORCH_FROM(7)   // Backend::shutdown()
+#define PRISM_TORCH_VIEWS_NAMES PRISM_TORCH_FROM(9)  // RecordFunction::before(std::string_view)
+#define PRISM_TORCH_DESCRIBES_OPTIONS PRISM_TORCH_FROM(11)  // Options::group_desc
 
 // Collectives on one tensor were renamed; the base class forwards the earlier names.
 #if PRISM_TORCH_FROM(14)

@@ -9,6 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <atomic>
+
+#include "shim/observer/torch_symbol.h"
 #include "shim/rendezvous/hooks.h"
 #include "shim/session.h"
 #include "shim/sibling_library.h"
@@ -17,20 +20,18 @@
 namespace prism::shim {
 namespace {
 
-#define PRISM_TCP_STORE                                                      \
-  "_ZN4c10d8TCPStoreC1ENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE" \
-  "RKNS_15TCPStoreOptionsE"
-#define PRISM_FILE_STORE \
-  "_ZN4c10d9FileStoreC1ENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEi"
+#define PRISM_TCP_STORE(string) "_ZN4c10d8TCPStoreC1E" string "RKNS_15TCPStoreOptionsE"
+#define PRISM_FILE_STORE(string) "_ZN4c10d9FileStoreC1E" string "i"
 #define PRISM_GLOO                                                              \
   "_ZN4c10d16ProcessGroupGlooC1ERKN3c1013intrusive_ptrINS_5StoreENS1_6detail34" \
   "intrusive_target_default_null_typeIS3_EEEEiiNS2_INS0_7OptionsENS5_ISA_EEEE"
-#define PRISM_GLOO_DEVICE "_ZN4c10d16ProcessGroupGloo19createDefaultDeviceEb"
+// Without its argument before torch 2.8; then what is passed on as such is ignored.
+#define PRISM_GLOO_DEVICE(argument) "_ZN4c10d16ProcessGroupGloo19createDefaultDeviceE" argument
 
 // libtorch_cpu's own definition.
-void* RealSymbol(const char* name) {
-  void* const library = dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD);
-  void* const symbol = library == nullptr ? nullptr : dlsym(library, name);
+void* RealSymbol(const char* name, const char* other) {
+  std::atomic<void*> found{nullptr};
+  void* const symbol = TorchSymbol("libtorch_cpu.so", name, other, &found);
   if (symbol == nullptr) {
     fprintf(stderr, "prism shim: %s is not in this libtorch\n", name);
     abort();
@@ -39,7 +40,8 @@ void* RealSymbol(const char* name) {
 }
 
 TcpStoreConstructor* RealTcpStore() {
-  static auto* const real = reinterpret_cast<TcpStoreConstructor*>(RealSymbol(PRISM_TCP_STORE));
+  static auto* const real = reinterpret_cast<TcpStoreConstructor*>(
+      RealSymbol(PRISM_TCP_STORE(PRISM_STRING), PRISM_TCP_STORE(PRISM_OLD_STRING)));
   return real;
 }
 
@@ -63,9 +65,9 @@ void* Replacement(const char* name) {
   return Library() == nullptr ? nullptr : dlsym(Library(), name);
 }
 
-void* ReplacementOrReal(const char* replacement, const char* name) {
+void* ReplacementOrReal(const char* replacement, const char* name, const char* other) {
   void* const found = Replacement(replacement);
-  return found == nullptr ? RealSymbol(name) : found;
+  return found == nullptr ? RealSymbol(name, other) : found;
 }
 
 }  // namespace
@@ -73,14 +75,20 @@ void* ReplacementOrReal(const char* replacement, const char* name) {
 
 extern "C" {
 
-#define PRISM_REPLACES(symbol) __asm__(symbol) __attribute__((visibility("default")))
-
-void PrismTcpStore(void* self, void* host, const void* options) PRISM_REPLACES(PRISM_TCP_STORE);
-void PrismFileStore(void* self, void* path, int workers) PRISM_REPLACES(PRISM_FILE_STORE);
+void PrismTcpStore(void* self, void* host, const void* options)
+    PRISM_REPLACES(PRISM_TCP_STORE(PRISM_STRING));
+void PrismTcpStoreOld(void* self, void* host, const void* options)
+    PRISM_ALSO_REPLACES(PRISM_TCP_STORE(PRISM_STRING), PRISM_TCP_STORE(PRISM_OLD_STRING));
+void PrismFileStore(void* self, void* path, int workers)
+    PRISM_REPLACES(PRISM_FILE_STORE(PRISM_STRING));
+void PrismFileStoreOld(void* self, void* path, int workers)
+    PRISM_ALSO_REPLACES(PRISM_FILE_STORE(PRISM_STRING), PRISM_FILE_STORE(PRISM_OLD_STRING));
 void PrismGloo(void* self, const void* store, int rank, int size, void* options)
     PRISM_REPLACES(PRISM_GLOO);
 // Returns a shared_ptr through the address that the caller gives.
-void* PrismGlooDevice(void* result, bool lazy) PRISM_REPLACES(PRISM_GLOO_DEVICE);
+void* PrismGlooDevice(void* result, bool lazy) PRISM_REPLACES(PRISM_GLOO_DEVICE("b"));
+void* PrismGlooDeviceOld(void* result, bool lazy)
+    PRISM_ALSO_REPLACES(PRISM_GLOO_DEVICE("b"), PRISM_GLOO_DEVICE("v"));
 
 void PrismTcpStore(void* self, void* host, const void* options) {
   using prism::shim::TcpStoreConstructor;
@@ -100,8 +108,8 @@ void PrismFileStore(void* self, void* path, int workers) {
   auto* const make = reinterpret_cast<Make*>(prism::shim::Replacement(prism::shim::kMakeFileStore));
   if (make == nullptr) {
     using FileStoreConstructor = void(void*, void*, int);
-    reinterpret_cast<FileStoreConstructor*>(prism::shim::RealSymbol(PRISM_FILE_STORE))(self, path,
-                                                                                       workers);
+    reinterpret_cast<FileStoreConstructor*>(prism::shim::RealSymbol(
+        PRISM_FILE_STORE(PRISM_STRING), PRISM_FILE_STORE(PRISM_OLD_STRING)))(self, path, workers);
   } else {
     make(self, path, workers, prism::shim::RealTcpStore());
   }
@@ -109,13 +117,13 @@ void PrismFileStore(void* self, void* path, int workers) {
 
 void PrismGloo(void* self, const void* store, int rank, int size, void* options) {
   using Make = void(void*, const void*, int, int, void*);
-  void* const make = prism::shim::ReplacementOrReal(prism::shim::kMakeGloo, PRISM_GLOO);
+  void* const make = prism::shim::ReplacementOrReal(prism::shim::kMakeGloo, PRISM_GLOO, nullptr);
   reinterpret_cast<Make*>(make)(self, store, rank, size, options);
 }
 
 void* PrismGlooDevice(void* result, bool lazy) {
   using Make = void*(void*, bool);
-  return reinterpret_cast<Make*>(prism::shim::ReplacementOrReal(prism::shim::kMakeGlooDevice,
-                                                                PRISM_GLOO_DEVICE))(result, lazy);
+  return reinterpret_cast<Make*>(prism::shim::ReplacementOrReal(
+      prism::shim::kMakeGlooDevice, PRISM_GLOO_DEVICE("b"), PRISM_GLOO_DEVICE("v")))(result, lazy);
 }
 }

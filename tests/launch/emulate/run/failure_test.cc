@@ -215,10 +215,13 @@ class FailureWithoutParts : public Failure {
   }
 };
 
-TEST_F(FailureWithoutParts, missing_workload_is_said_before_the_run) {
+TEST_F(FailureWithoutParts, missing_workload_without_sources_is_said_before_the_run) {
+  WriteText(folder_ / "lib/libprism_shim.so", "");
+  setenv("PRISM_PYTHON", PRISM_VENV_PYTHON, 1);
   const Finished run = Run();
+  unsetenv("PRISM_PYTHON");
   EXPECT_EQ(run.code, 5) << run.output;
-  EXPECT_THAT(run.output, HasSubstr("prism-workload is missing; run ./run.sh"));
+  EXPECT_THAT(run.output, HasSubstr("src/launch/process/torch_sources.txt is missing"));
   EXPECT_FALSE(Exists(folder_ / "out"));
 }
 
