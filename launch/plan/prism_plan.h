@@ -1,6 +1,6 @@
 // What a training plan costs in time, memory and money, for optimisers outside Prism: a C
-// interface. launch/plan/plan_library.h wraps it for C++ and launch/python/prism_emulator/plans.py for
-// Python; plans and results stay in the caller's memory throughout.
+// interface. launch/plan/plan_library.h wraps it for C++, launch/python/prism_emulator/plans.py
+// for Python; plans and results stay in the caller's memory throughout.
 //
 // Numbers are those of `prism search`: time by replay of the whole pipeline, memory by the
 // simulated allocator on the worst stage. The library is libprism_plan.so.

@@ -95,7 +95,7 @@ foreach(soname libcuda.so.1 libnccl.so.2)
   set_target_properties(${target} PROPERTIES
     PREFIX "" OUTPUT_NAME ${soname} SUFFIX "" NO_SONAME ON
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_LIBRARY_OUTPUT_DIRECTORY}/prism-cuda
-    BUILD_RPATH "$ORIGIN/..")
+    BUILD_RPATH_USE_ORIGIN ON)
   list(APPEND prism_device_facades ${target})
   list(APPEND prism_device_preload prism-cuda/${soname})
 endforeach()

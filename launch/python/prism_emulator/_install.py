@@ -1,4 +1,4 @@
-"""Where the programs are: inside of an installed package, or in the build folder around this one."""
+"""Where the programs are: in an installed package, or in the build folder around this one."""
 
 import pathlib
 

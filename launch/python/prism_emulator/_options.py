@@ -17,10 +17,10 @@ def known() -> "dict[str, str]":
     """The options: their keywords, and what --help names as their value ("" for a switch)."""
     program = _install.program("prism-emulate")
     try:
-        text = subprocess.run([program, "--help"], check=True, capture_output=True, text=True).stdout
+        done = subprocess.run([program, "--help"], check=True, capture_output=True, text=True)
     except OSError as error:
         raise MissingError(f"{program} does not start: {error.strerror}") from error
-    rows = re.findall(r"^  --([a-z-]+)((?: \S+)?)", text, re.MULTILINE)
+    rows = re.findall(r"^  --([a-z-]+)((?: \S+)?)", done.stdout, re.MULTILINE)
     return {name.replace("-", "_"): value.strip() for name, value in rows}
 
 

@@ -35,7 +35,8 @@ class MissingError(PrismError):
     exit_code = 5
 
 
-_KINDS = {kind.exit_code: kind for kind in (JobError, UsageError, FileError, GateError, MissingError)}
+_KINDS = {kind.exit_code: kind
+          for kind in (JobError, UsageError, FileError, GateError, MissingError)}
 
 
 def error_of(exit_code: int, text: str) -> PrismError:

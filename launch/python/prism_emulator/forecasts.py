@@ -24,7 +24,7 @@ class Forecast:
 @dataclasses.dataclass(frozen=True)
 class Fit:
     """True where the job fits; `rank` is the fullest one and `peak_bytes` what it takes of the
-    `gpu_memory_bytes` of its GPU. Where no layout was found, these are None and `reason` says so."""
+    `gpu_memory_bytes` of its GPU. Where no layout was found they are None, and `reason` says so."""
 
     fits: bool
     peak_bytes: "int | None"
@@ -45,7 +45,7 @@ def estimate(**options) -> Forecast:
         raise error_of(done.returncode, done.stderr.strip())
     plan = json.loads(done.stdout)
     if "forecast" not in plan:
-        raise UsageError("there is no forecast for this job: " + (done.stderr.strip() or "see --dry-run"))
+        raise UsageError("no forecast for this job: " + (done.stderr.strip() or "see --dry-run"))
     peak = plan["forecast"]["peak_memory"]
     return Forecast(plan["forecast"]["iteration_time_s"], peak["rank"], peak["device_bytes"],
                     peak["allocated_bytes"], peak["reserved_bytes"],

@@ -66,7 +66,8 @@ def plan(**choices):
 
 def _check_array(name, array, kind):
     if not isinstance(array, ctypes.Array) or array._type_ is not kind:
-        raise ValueError(f"{name}: an array of {kind.__name__} is needed, not {type(array).__name__}")
+        raise ValueError(
+            f"{name}: an array of {kind.__name__} is needed, not {type(array).__name__}")
 
 
 class Evaluator:
@@ -83,7 +84,8 @@ class Evaluator:
             ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32, ctypes.c_void_p]
         problem = _Problem(
             *(_text(name) for name in (model, cluster, framework, precision)),
-            _whole("global_batch_size", global_batch_size, 64), _whole("seq_len", seq_len, 64), tokens)
+            _whole("global_batch_size", global_batch_size, 64), _whole("seq_len", seq_len, 64),
+            tokens)
         error = ctypes.create_string_buffer(1024)
         self._evaluator = self._calls.prism_plan_create(
             ctypes.byref(problem), error, ctypes.c_size_t(len(error)))

@@ -7,8 +7,8 @@
 
 The test runs in a process of its own under prism-emulate, with the environment of its rank. Its
 result is that of the emulated rank, where it has one, else that of the recording in which it ended.
-Other keywords of the mark are options of prism-emulate. In a test with a mark, fixtures are those of
-that process; nothing of it runs in the process of pytest itself.
+Other keywords of the mark are options of prism-emulate. Fixtures are set up in that process too;
+nothing of the test runs in the process of pytest itself.
 """
 
 import importlib.util
@@ -34,8 +34,8 @@ def pytest_configure(config):
 
 
 def _reports_inside(item, nextitem):
-    """Runs the test, keeps its reports if this is the rank in question, and makes what prism-emulate
-    needs of a program: iterations."""
+    """Runs the test, keeps its reports if this is the rank in question, and makes what
+    prism-emulate needs of a program: iterations."""
     from _pytest.runner import runtestprotocol
 
     reports = runtestprotocol(item, nextitem=nextitem, log=False)
@@ -59,11 +59,12 @@ def _reports_of_rank(item, mark):
     options = dict(mark.kwargs)
     rank = options.pop("rank", 0)
     if mark.args or "gpus" not in options or not isinstance(rank, int):
-        raise pytest.UsageError(f"{item.nodeid}: the mark is prism(gpus=N, rank=R, option=value, …)")
+        raise pytest.UsageError(f"{item.nodeid}: the mark is prism(gpus=N, rank=R, OPTION=VALUE)")
     with tempfile.TemporaryDirectory(prefix="prism-pytest-") as folder:
         path = pathlib.Path(folder) / "reports.json"
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p",
-                   "prism_emulator.pytest_plugin", "--rootdir", str(item.config.rootpath), item.nodeid]
+                   "prism_emulator.pytest_plugin", "--rootdir", str(item.config.rootpath),
+                   item.nodeid]
         said = ""
         try:
             runs.run(command, rank=rank, iterations=1, quiet=True, cwd=item.config.rootpath,
@@ -72,7 +73,8 @@ def _reports_of_rank(item, mark):
         except PrismError as error:
             said = str(error)
         if not path.exists():
-            return [_report(item, "failed", f"rank {rank} did not reach the end of the test:\n{said}")]
+            text = f"rank {rank} did not reach the end of the test:\n{said}"
+            return [_report(item, "failed", text)]
         hook = item.config.hook
         return [hook.pytest_report_from_serializable(config=item.config, data=data)
                 for data in json.loads(path.read_text())]
@@ -85,7 +87,7 @@ def _report(item, outcome, longrepr):
 
 def _skipped(item):
     path, line, _ = item.location
-    reason = (str(path), line, "Skipped: torch is not installed, so there is no job to be a rank of")
+    reason = (str(path), line, "Skipped: torch is not installed; there is no job to be a rank of")
     return [_report(item, "skipped", reason)]
 
 

@@ -58,15 +58,15 @@ class Run:
     @functools.cached_property
     def logs(self) -> "dict[int, str]":
         """What each sandbox rank printed."""
-        files = sorted((self.folder / "logs").glob("rank*.log"), key=lambda file: int(file.stem[4:]))
-        return {int(file.stem[4:]): file.read_text(errors="replace") for file in files}
+        files = {int(file.stem[4:]): file for file in (self.folder / "logs").glob("rank*.log")}
+        return {rank: files[rank].read_text(errors="replace") for rank in sorted(files)}
 
     def __repr__(self) -> str:
         job = self.summary["job"]
         peak = self.summary["peak_memory"]
         return (f"<prism.Run {job['name']} on {job['target_gpus']:,} GPUs: "
-                f"{self.iteration_time_s:.6g} s an iteration, peak {peak['device_bytes'] / 2**30:.2f} GiB "
-                f"on rank {peak['rank']}>")
+                f"{self.iteration_time_s:.6g} s an iteration, peak "
+                f"{peak['device_bytes'] / 2**30:.2f} GiB on rank {peak['rank']}>")
 
     def __str__(self) -> str:
         return self.report or repr(self)
@@ -111,8 +111,8 @@ def run(program=None, *arguments, out=None, processes=1, cwd=None, env=None, qui
         **options) -> Run:
     """Runs prism-emulate and returns its result.
 
-    program: a Python script, a program, a command as a list, or None for the built-in job; arguments
-    are its own. out: the output folder, temporary if left out. processes: that many under mpirun.
+    program: a Python script, a program, a command as a list, or None for the built-in job;
+    arguments are its own. out: the output folder, temporary if left out. processes: under mpirun.
     env: variables in addition to those of this process. quiet: show no progress on stderr. Other
     keywords are the options of prism-emulate (gpus and rank are short for target_gpus and
     sandbox_ranks). Raises a PrismError by the exit code; on Ctrl-C the run ends in order.
@@ -147,8 +147,8 @@ def _wait(command, report, quiet, **more):
     said = collections.deque(maxlen=_LAST_LINES)
     # A session of its own: Ctrl-C reaches it through us alone, at a terminal and in a notebook.
     with subprocess.Popen(command, stdout=report, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
-                          text=True, errors="replace", start_new_session=True, preexec_fn=_end_with_parent,
-                          **more) as process:
+                          text=True, errors="replace", start_new_session=True,
+                          preexec_fn=_end_with_parent, **more) as process:
         try:
             for line in process.stderr:
                 said.append(line)
