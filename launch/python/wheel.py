@@ -28,6 +28,7 @@ TORCH_FILES = ["libprism_observer.so", "libprism_rendezvous.so", "prism-workload
 PROGRAMS = ["bin/prism", "bin/prism-emulate", "bin/prism-published"]
 LIBRARIES = ["lib/libprism_shim.so", "lib/libprism_plan.so", "lib/prism/bin/nvidia-smi"]
 GPU_LIBRARIES = ["lib/libprism_device.so", "lib/prism-cuda/*"]  # of a build with nvcc
+GPU_TARGET = "prism_device_facades"
 TARGETS = ["prism", "prism-emulate", "prism-published", "prism_plan", "prism_shim",
            "prism_nvidia_smi"]
 SOURCES = ["launch/process/build_for_torch.sh", "launch/process/torch_sources.txt",
@@ -122,9 +123,9 @@ def add_torch(tree, torch):
         with tempfile.TemporaryDirectory(dir=built.parent) as folder:
             part = os.path.join(folder, name)
             os.mkdir(part)
-            done = subprocess.run(["/bin/sh", source / SOURCES[0], part, "1" if new_strings else "0",
-                                   ":".join(includes), *TORCH_FILES],
-                                  capture_output=True, text=True)
+            command = ["/bin/sh", source / SOURCES[0], part, "1" if new_strings else "0",
+                       ":".join(includes), *TORCH_FILES]
+            done = subprocess.run(command, capture_output=True, text=True)
             if done.returncode != 0:
                 sys.exit(f"package.sh: building for torch {torch} failed:\n{done.stderr}")
             os.replace(part, built)
@@ -172,7 +173,9 @@ def main():
                         help="releases of torch, or interpreters that have one, joined by commas "
                         "[%(default)s]")
     arguments = parser.parse_args()
-    subprocess.run(["ninja", "-C", BUILD, "--quiet", *TARGETS], check=True)
+    has_gpu = f"build {GPU_TARGET}:" in (BUILD / "build.ninja").read_text()
+    targets = TARGETS + [GPU_TARGET] * has_gpu
+    subprocess.run(["ninja", "-C", BUILD, "--quiet", *targets], check=True)
     tag = f"py3-none-manylinux_{'_'.join(map(str, NEWEST_GLIBC))}_x86_64"
     target = ROOT / "dist" / f"prism_emulator-{version()}-{tag}.whl"
     target.parent.mkdir(exist_ok=True)

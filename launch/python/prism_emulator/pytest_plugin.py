@@ -23,8 +23,8 @@ import pytest
 from . import runs
 from .errors import PrismError
 
-_INSIDE = "PRISM_PYTEST_REPORT"  # of the process that is the rank: where its reports go
-_RANK = "PRISM_PYTEST_RANK"
+_INSIDE = "PYTEST_PRISM_REPORT"  # of the process that is the rank: where its reports go
+_RANK = "PYTEST_PRISM_RANK"
 
 
 def pytest_configure(config):
