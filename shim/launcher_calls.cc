@@ -1,0 +1,128 @@
+// The launchers that a script starts (torchrun, srun, ...), however it names them: by PATH, by a
+// path of its own, through env or timeout. In their place starts the program that PRISM_LAUNCH
+// names, with the launcher's path and arguments (launch/cli/stand_in.cc). Without that variable
+// nothing changes.
+//
+// May run in a child of vfork: allocates nothing.
+#include <dlfcn.h>
+#include <spawn.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include <alloca.h>
+
+#include "shim/channel/launcher_names.h"
+
+namespace {
+
+using prism::channel::kStandInVariable;
+
+// What is started in place of a launcher; null if nothing is.
+const char* StandIn(const char* path, char* const* arguments, char* const* environment) {
+  if (path == nullptr || arguments == nullptr || environment == nullptr || *arguments == nullptr) {
+    return nullptr;
+  }
+  const size_t length = strlen(kStandInVariable);
+  const char* program = nullptr;
+  for (char* const* entry = environment; *entry != nullptr && program == nullptr; ++entry) {
+    if (strncmp(*entry, kStandInVariable, length) == 0 && (*entry)[length] == '=') {
+      program = *entry + length + 1;
+    }
+  }
+  return program != nullptr && prism::channel::LauncherPlace(arguments) >= 0 ? program : nullptr;
+}
+
+size_t CountOf(char* const* arguments) {
+  size_t count = 0;
+  while (arguments[count] != nullptr) {
+    ++count;
+  }
+  return count;
+}
+
+// Calls `start` with the program and the arguments that are to be started.
+template <typename Start>
+int Started(const char* path, char* const* arguments, char* const* environment, Start start) {
+  const char* const stand_in = StandIn(path, arguments, environment);
+  if (stand_in == nullptr) {
+    return start(path, arguments);
+  }
+  const size_t count = CountOf(arguments);
+  auto** const words = static_cast<char**>(alloca((count + 1) * sizeof(char*)));
+  memcpy(words, arguments, (count + 1) * sizeof(char*));
+  words[0] = const_cast<char*>(path);
+  return start(stand_in, words);
+}
+
+using Exec = int (*)(const char*, char* const*);
+using ExecIn = int (*)(const char*, char* const*, char* const*);
+using Spawn = int (*)(pid_t*,
+                      const char*,
+                      const posix_spawn_file_actions_t*,
+                      const posix_spawnattr_t*,
+                      char* const*,
+                      char* const*);
+
+// Found when the library is loaded: a child of vfork may not ask the loader.
+template <typename Call>
+Call Real(const char* name) {
+  return reinterpret_cast<Call>(dlsym(RTLD_NEXT, name));
+}
+const auto real_execv = Real<Exec>("execv");
+const auto real_execvp = Real<Exec>("execvp");
+const auto real_execve = Real<ExecIn>("execve");
+const auto real_execvpe = Real<ExecIn>("execvpe");
+const auto real_posix_spawn = Real<Spawn>("posix_spawn");
+const auto real_posix_spawnp = Real<Spawn>("posix_spawnp");
+
+}  // namespace
+
+extern "C" {
+
+int execv(const char* path, char* const arguments[]) {
+  return Started(path, arguments, environ, [](const char* program, char* const* words) {
+    return real_execv(program, words);
+  });
+}
+
+int execvp(const char* file, char* const arguments[]) {
+  return Started(file, arguments, environ, [](const char* program, char* const* words) {
+    return real_execvp(program, words);
+  });
+}
+
+int execve(const char* path, char* const arguments[], char* const environment[]) {
+  return Started(path, arguments, environment, [&](const char* program, char* const* words) {
+    return real_execve(program, words, environment);
+  });
+}
+
+int execvpe(const char* file, char* const arguments[], char* const environment[]) {
+  return Started(file, arguments, environment, [&](const char* program, char* const* words) {
+    return real_execvpe(program, words, environment);
+  });
+}
+
+int posix_spawn(pid_t* process,
+                const char* path,
+                const posix_spawn_file_actions_t* actions,
+                const posix_spawnattr_t* attributes,
+                char* const arguments[],
+                char* const environment[]) {
+  return Started(path, arguments, environment, [&](const char* program, char* const* words) {
+    return real_posix_spawn(process, program, actions, attributes, words, environment);
+  });
+}
+
+int posix_spawnp(pid_t* process,
+                 const char* file,
+                 const posix_spawn_file_actions_t* actions,
+                 const posix_spawnattr_t* attributes,
+                 char* const arguments[],
+                 char* const environment[]) {
+  return Started(file, arguments, environment, [&](const char* program, char* const* words) {
+    return real_posix_spawnp(process, program, actions, attributes, words, environment);
+  });
+}
+}
