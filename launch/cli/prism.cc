@@ -12,6 +12,7 @@
 
 #include "launch/cli/verb.h"
 #include "launch/exit_codes.h"
+#include "launch/process/install_paths.h"
 #include "launch/process/output.h"
 #include "launch/process/torch_libraries.h"
 
@@ -20,7 +21,7 @@ namespace {
 
 constexpr const char* kHelpTail =
     "\n"
-    "prism VERB --help shows the options of a verb. Runs are made by prism-emulate.\n";
+    "prism VERB --help shows the options of a verb. Runs are made by prism run.\n";
 
 std::string HelpText(const std::vector<Verb>& verbs) {
   std::string text =
@@ -29,6 +30,7 @@ std::string HelpText(const std::vector<Verb>& verbs) {
       "Usage: prism VERB [arguments] [options]\n"
       "\n"
       "Verbs:\n";
+  text += fmt::format("  {:<28}{}\n", "run [-- PROGRAM ARGS...]", kRunSummary);
   for (const Verb& verb : verbs) {
     text += fmt::format("  {:<28}{}\n", fmt::format("{} {}", verb.spec.name, verb.spec.operands),
                         verb.spec.summary);
@@ -58,7 +60,7 @@ Status UnknownVerb(const std::vector<Verb>& verbs, const std::vector<std::string
   if (first.starts_with('-')) {
     return InvalidArgument(fmt::format("unknown option {}; see prism --help", first));
   }
-  std::vector<std::string> names;
+  std::vector<std::string> names = {"run"};
   std::vector<std::string> family;  // verbs of two words that begin with this one
   for (const Verb& verb : verbs) {
     names.emplace_back(verb.spec.name);
@@ -117,6 +119,9 @@ int Run(const std::vector<std::string>& words) {
   }
   if (!words.empty() && words[0] == "--version") {
     return Say("prism", VersionText("prism"));
+  }
+  if (!words.empty() && words[0] == "run") {
+    return Fail("prism run", BecomeProgram("prism-emulate", {words.begin() + 1, words.end()}));
   }
   for (const Verb& verb : verbs) {
     if (const size_t taken = WordsOf(verb, words); taken > 0) {

@@ -13,6 +13,7 @@
 
 #include "graph/base/input_hashes.h"
 #include "graph/base/time.h"
+#include "launch/cli/stand_in.h"
 #include "launch/emulate/run/master.h"
 #include "launch/emulate/run/output_folder.h"
 #include "launch/emulate/run/run_context.h"
@@ -185,6 +186,7 @@ Status RunAsMaster(RunContext& context,
   }
   RunRecord record;
   record.command = command;
+  record.launch = context.options.launch;
   record.processes = session.size();
   record.inputs = context.inputs;
   record.versions = VersionsOf(context, session);
@@ -206,6 +208,9 @@ std::optional<std::string> Answer(const CommandLine& line) {
 }
 
 int Run(const std::vector<std::string>& arguments) {
+  if (IsStandIn(arguments.front())) {
+    return RunStandIn(arguments);
+  }
   const StopWatch whole;
   Result<CommandLine> line =
       ParseCommandLine(std::vector<std::string>(arguments.begin() + 1, arguments.end()));
@@ -239,7 +244,11 @@ int Run(const std::vector<std::string>& arguments) {
                                                                         : PlanText(*context));
   }
   InstallInterruptHandlers();
-  Result<InstallPaths> paths = FindInstallPaths(context->options.program, context->gpu.has_value());
+  // A launcher may say another Python than the command that it starts.
+  const Launch& launch = context->options.launch;
+  Result<InstallPaths> paths = FindInstallPaths(
+      launch.interpreter.empty() ? context->options.program : std::vector{launch.interpreter},
+      context->gpu.has_value());
   if (!paths.ok()) {
     return Fail(kProgram, paths.status(), context->options.color);
   }

@@ -97,6 +97,9 @@ Status CheckRank(int64_t rank, const graph::Graph& graph);
 
 std::vector<Verb> AllVerbs();  // in the order of --help
 
+// `prism run`, which is no verb but prism-emulate.
+inline constexpr const char* kRunSummary = "run a job: prism-emulate by a shorter name";
+
 Verb BenchVerb();
 Verb CompletionVerb();
 Verb DiffVerb();

@@ -26,7 +26,8 @@ struct CompletedCommand {
 };
 
 std::vector<CompletedCommand> CompletedCommands() {
-  std::vector<CompletedCommand> commands = {{"prism-emulate", "", RowsOf(OptionTable()), {}}};
+  std::vector<CompletedCommand> commands = {{"prism-emulate", "", RowsOf(OptionTable()), {}},
+                                            {"prism run", kRunSummary, RowsOf(OptionTable()), {}}};
   for (const Verb& verb : AllVerbs()) {
     commands.push_back({fmt::format("prism {}", verb.spec.name), verb.spec.summary,
                         RowsOf(verb.spec), verb.spec.words});
@@ -77,6 +78,9 @@ std::string BashScript() {
     std::vector<std::string> options;
     for (const OptionRow& row : command.rows) {
       options.push_back(row.dashed());
+      if (!row.alias.empty()) {
+        options.push_back("--" + row.alias);
+      }
       if (!row.words.empty()) {
         values += fmt::format("    \"{} {}\") words=\"{}\" ;;\n", command.name, row.dashed(),
                               fmt::join(row.words, " "));
@@ -115,6 +119,7 @@ end
 
 std::string FishOption(const OptionRow& row) {
   std::string line = fmt::format(" -{} {}", row.flag.size() == 1 ? "s" : "l", row.flag);
+  line += row.alias.empty() ? "" : " -l " + row.alias;
   if (!row.words.empty()) {
     line += fmt::format(" -{} -a '{}'", row.names_file() ? "rF" : "x", fmt::join(row.words, " "));
   } else if (!row.is_switch()) {

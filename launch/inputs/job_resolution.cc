@@ -204,7 +204,8 @@ Result<ResolvedJob> ResolveProgramJob(const Options& options, const graph::Clust
   job.parallel.pp = layout.pp;
   job.parallel.dp = options.target_gpus / (layout.tp * layout.pp);
   PRISM_RETURN_IF_ERROR(CheckDp(options, job.parallel));
-  job.name = ProgramName(options.program);
+  const std::vector<std::string>& reached = options.launch.reached;
+  job.name = ProgramName(reached.empty() ? options.program : reached);
   job.sequence_parallel = false;
   job.zero_stage = 0;
   job.seq_len = options.seq_len.value_or(0);

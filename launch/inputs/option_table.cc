@@ -21,9 +21,6 @@ std::string WithDashes(std::string argument) {
   return argument;
 }
 
-// What torchrun calls the number of ranks.
-constexpr std::string_view kTorchrunSizes[] = {"nnodes", "nproc-per-node"};
-
 Status UnknownOption(const std::vector<OptionRow>& rows,
                      const std::string& name,
                      const std::string& help) {
@@ -33,11 +30,10 @@ Status UnknownOption(const std::vector<OptionRow>& rows,
   }
   const std::string bare = name.substr(std::min(name.find_first_not_of('-'), name.size()));
   const std::string near = NearestName(bare, known);
-  constexpr const char* kSize = "target-gpus";
+  constexpr const char* kSize = "target-gpus";  // torchrun takes it in nodes
   std::string hint =
       near.empty() ? help : fmt::format("did you mean {}?", OptionRow{.flag = near}.dashed());
-  if (std::ranges::find(kTorchrunSizes, bare) != std::end(kTorchrunSizes) &&
-      std::ranges::find(known, kSize) != known.end()) {
+  if (bare == "nnodes" && std::ranges::find(known, kSize) != known.end()) {
     hint = fmt::format("--{} gives the number of ranks", kSize);
   }
   return InvalidArgument(fmt::format("unknown option {}; {}", name, hint));
@@ -195,7 +191,8 @@ Result<SplitCommandLine> SplitArguments(const std::vector<OptionRow>& rows,
     const size_t equals = argument.find('=');
     const std::string name = argument.substr(0, equals);
     const auto row = std::ranges::find_if(known, [&](const OptionRow& candidate) {
-      return candidate.dashed() == (name == "-h" ? "--help" : name);
+      return candidate.dashed() == (name == "-h" ? "--help" : name) ||
+             (!candidate.alias.empty() && name == "--" + candidate.alias);
     });
     if (row == known.end() && !takes_operands && !split.operands.empty()) {
       split.operands.push_back(argument);
@@ -225,7 +222,9 @@ Result<SplitCommandLine> SplitArguments(const std::vector<OptionRow>& rows,
 }
 
 std::string OptionHelp(const OptionRow& row) {
-  std::string line = fmt::format("  {} {}", row.dashed(), row.value_name);
+  std::string line =
+      fmt::format("  {}{}{} {}", row.alias.empty() ? "" : "--", row.alias,
+                  row.alias.empty() ? row.dashed() : ", " + row.dashed(), row.value_name);
   if (line.size() >= kHelpIndent) {
     line += "\n";
     line.append(kHelpIndent, ' ');

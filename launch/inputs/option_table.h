@@ -92,6 +92,7 @@ struct OptionRow {
   bool is_bare = false;
   std::vector<std::string> words = {};
   std::string group = {};  // the heading in --help and, in small letters, the section of a config
+  std::string alias = {};  // another flag for the same
 
   [[nodiscard]] bool is_switch() const { return value_name.empty(); }
   [[nodiscard]] bool names_file() const;     // judged by the name of its value

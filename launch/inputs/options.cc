@@ -22,9 +22,10 @@ constexpr std::string_view kVariableBeginning = "PRISM_";
 
 // What the shim, the tests and the stand-ins for a driver read.
 constexpr auto kOwnVariables = std::to_array<std::string_view>(
-    {"BLOCK_EVENTS", "CHANNEL_FD", "CHANNEL_PATH", "DRIVER", "EXCHANGE", "FAKE_GPU", "FAKE_GPU_LOG",
-     "GOLDEN_UPDATE", "GUARD", "HOLD", "PYTHON", "STACK_FD", "STORE", "TEST_DEVICE", "TORCH",
-     "TORCH_LIBRARIES", "VALUES", "VALUES_BYTES"});
+    {"BLOCK_EVENTS",    "CHANNEL_FD",    "CHANNEL_PATH", "DRIVER", "EXCHANGE",    "FAKE_GPU",
+     "FAKE_GPU_LOG",    "GOLDEN_UPDATE", "GUARD",        "HOLD",   "LAUNCH",      "LAUNCH_FILE",
+     "LAUNCH_PLACE",    "PYTHON",        "STACK_FD",     "STORE",  "TEST_DEVICE", "TORCH",
+     "TORCH_LIBRARIES", "VALUES",        "VALUES_BYTES"});
 
 // Variables of the environment that look like options (PRISM_...) and are none. One whose name
 // differs from an option's by one letter is a typing error, like an unknown flag. Others may belong

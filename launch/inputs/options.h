@@ -14,6 +14,7 @@
 #include "graph/base/log.h"
 #include "graph/base/status.h"
 #include "graph/job/job.h"
+#include "launch/inputs/launchers.h"
 #include "launch/inputs/option_table.h"
 #include "replayer/engine/network_model.h"
 
@@ -60,6 +61,7 @@ struct PerturbationText {
 // Typed values. An empty optional means: from the preset, or derived (job_resolution.h).
 struct Options {
   int32_t target_gpus = 8192;
+  std::optional<int32_t> nproc_per_node;  // unset: the launcher's, else the cluster's GPUs per node
   std::string model = "gpt3-175b";
   std::optional<int32_t> tp;
   std::optional<int32_t> pp;
@@ -79,6 +81,7 @@ struct Options {
   // What runs instead of the built-in workload, with its arguments: everything after "--", or
   // `program` in a config file.
   std::vector<std::string> program;
+  Launch launch;  // PlanRun: the launcher that the program was given with, which leaves `program`
 
   std::string cluster = "h100-8x";
   replayer::NetworkModel network = replayer::NetworkModel::kAnalytic;

@@ -33,7 +33,11 @@ constexpr const char* kHelpExamples =
     "  prism-emulate --target-gpus 8192 --perturb straggler:4096:1.5\n"
     "      rank 4096 computes 1.5 times as long\n"
     "  prism-emulate --target-gpus 64 --tp 2 --pp 4 -- ./train --lr 0.1\n"
-    "      your own program; each optimizer step is an iteration\n";
+    "      your own program; each optimizer step is an iteration\n"
+    "  prism run -- torchrun --nnodes 128 --nproc-per-node 8 train.py\n"
+    "      the same by its launcher's command, or a script that ends in one; so accelerate "
+    "launch,\n"
+    "      deepspeed, srun and mpirun. prism run is prism-emulate\n";
 
 constexpr const char* kHelpTail =
     "\n"
@@ -137,6 +141,8 @@ std::vector<Row> JobOptions() {
   static constexpr EnumNames<int32_t, 4> kStages = {{{0, "0"}, {1, "1"}, {2, "2"}, {3, "3"}}};
   return {
       {"target-gpus", &O::target_gpus, Degree(), "GPUs of the job to emulate"},
+      {"nproc-per-node", &O::nproc_per_node, Degree(), "ranks of a node",
+       "the launcher's, else all GPUs"},
       {"model", &O::model, Preset(PresetKind::kModel), "model preset (prism presets) or TOML file"},
       {"tp", &O::tp, Degree(), "tensor-parallel size", "by preset"},
       {"pp", &O::pp, Degree(), "pipeline-parallel size", "by preset"},
@@ -257,6 +263,7 @@ const std::vector<Option<Options>>& OptionTable() {
         all.back().group = group;
       }
     }
+    all.front().alias = "gpus";
     return all;
   }();
   return table;
@@ -270,7 +277,9 @@ const Option<Options>& ProgramOption() {
           options->program = given.texts;
           return std::string();
         },
-        [](const Options& options) { return options.program; });
+        [](const Options& options) {
+          return options.launch.command.empty() ? options.program : options.launch.command;
+        });
     row.group = kJobGroup;
     return row;
   }();

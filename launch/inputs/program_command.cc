@@ -1,11 +1,17 @@
 #include "launch/inputs/program_command.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
-#include <iterator>
+#include <fstream>
+#include <sstream>
 #include <string_view>
 
 #include <fmt/format.h>
+
+#include "shim/channel/launcher_names.h"
 
 namespace prism::launch {
 namespace {
@@ -150,10 +156,70 @@ bool ChangesFolder(const std::vector<std::string>& program, size_t first_word) {
       });
 }
 
+constexpr std::string_view kShells[] = {"sh", "bash", "dash", "zsh", "ksh"};
+
+// What starts the program that its arguments name.
+constexpr std::string_view kStarters[] = {
+    "uv",     "uvx",     "conda", "mamba", "micromamba", "poetry",  "pixi",    "pdm",  "hatch",
+    "pipenv", "timeout", "nohup", "nice",  "stdbuf",     "numactl", "taskset", "time", "setsid"};
+
+constexpr size_t kMostScriptBytes = size_t{1} << 20U;
+
+// Of a file; "" if there is none.
+std::string Beginning(const std::string& path) {
+  std::string text(kMostScriptBytes, '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(file.gcount()));
+  return text;
+}
+
+// Whether a launcher's name is a word of the text, in quotes or not: not --deepspeed.
+bool NamesLauncher(const std::string& text) {
+  std::istringstream stream(text);
+  std::string before;
+  for (std::string word; stream >> word; before = word) {
+    word = FileName(word.substr(word.find_last_of("\"'`(=;|&") + 1));
+    const bool is_program =
+        word != "accelerate" && channel::IsOneOf(word, channel::kLauncherPrograms);
+    if (is_program || (before.ends_with("accelerate") && word == "launch") ||
+        (before.ends_with("m") && channel::IsOneOf(word, channel::kLauncherModules))) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Whether `timeout 60 ...` or `uv run ...` starts a launcher, or a script that may.
+bool StarterMayStart(const std::vector<std::string>& words) {
+  std::vector<const char*> pointers;
+  for (const std::string& word : words) {
+    pointers.push_back(word.c_str());
+  }
+  pointers.push_back(nullptr);
+  for (size_t i = 0; i < words.size(); ++i) {
+    const std::string name = FileName(words[i]);
+    if (channel::LauncherPlace(pointers.data() + i) >= 0) {
+      return true;
+    }
+    if (name.starts_with("python")) {
+      return false;
+    }
+    if (channel::IsOneOf(name, kShells) || name.ends_with(".sh")) {
+      return MayStartLauncher({words.begin() + static_cast<ptrdiff_t>(i), words.end()});
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 std::string ProgramScript(const std::vector<std::string>& program) {
   const size_t first = FirstWord(program).word;
+  if (first + 1 < program.size() && channel::IsOneOf(FileName(program[first]), kShells) &&
+      !program[first + 1].starts_with("-")) {
+    return ChangesFolder(program, first) ? "" : program[first + 1];
+  }
   const OptionsEnd name = NameWord(program);
   const bool is_script = name.word > first && name.word < program.size() && name.last == 0 &&
                          !name.unknown && program[name.word].ends_with(".py");
@@ -184,23 +250,53 @@ Status CheckProgram(const std::vector<std::string>& program) {
                     "cannot tell what is started; leave it out, or put the command into a script",
                     program[end.word]));
   }
-  constexpr const char* kLaunchers[] = {"torchrun",
-                                        "torch.distributed.run",
-                                        "torch.distributed.launch",
-                                        "accelerate",
-                                        "accelerate.commands.launch",
-                                        "deepspeed",
-                                        "mpirun",
-                                        "mpiexec",
-                                        "srun"};
-  const std::string name = FileName(program[end.word < program.size() ? end.word : 0]);
-  if (std::find(std::begin(kLaunchers), std::end(kLaunchers), name) == std::end(kLaunchers)) {
-    return OkStatus();
+  return OkStatus();
+}
+
+size_t FirstWordOf(const std::vector<std::string>& program) {
+  return program.empty() ? 0 : FirstWord(program).word;
+}
+
+std::string FindExecutable(const std::string& name) {
+  namespace fs = std::filesystem;
+  std::vector<fs::path> candidates = {name};
+  if (name.find('/') == std::string::npos) {
+    candidates.clear();
+    const char* path = std::getenv("PATH");
+    std::istringstream folders(path == nullptr ? "" : path);
+    for (std::string folder; std::getline(folders, folder, ':');) {
+      candidates.push_back(fs::path(folder) / name);
+    }
   }
-  return InvalidArgument(
-      fmt::format("{} starts ranks, which prism-emulate does itself, with torchrun's environment; "
-                  "name what {} would start, as in -- python train.py",
-                  name, name));
+  for (const fs::path& candidate : candidates) {
+    std::error_code ignored;
+    if (fs::is_regular_file(candidate, ignored) && access(candidate.c_str(), X_OK) == 0) {
+      return fs::absolute(candidate, ignored).string();
+    }
+  }
+  return "";
+}
+
+bool MayStartLauncher(const std::vector<std::string>& program) {
+  const size_t first = FirstWordOf(program);
+  if (first >= program.size()) {
+    return false;
+  }
+  const std::string name = FileName(program[first]);
+  const std::vector<std::string> words(program.begin() + static_cast<ptrdiff_t>(first) + 1,
+                                       program.end());
+  if (channel::IsOneOf(name, kStarters)) {
+    return StarterMayStart(words);
+  }
+  if (channel::IsOneOf(name, kShells)) {
+    const auto is_script = [](const std::string& word) { return !word.starts_with("-"); };
+    const auto script = std::ranges::find_if(words, is_script);
+    return script != words.end() && (NamesLauncher(*script) || NamesLauncher(Beginning(*script)));
+  }
+  const std::string text = Beginning(FindExecutable(program[first]));
+  const std::string head = text.substr(0, text.find('\n'));
+  return head.starts_with("#!") && head.find("sh") != head.npos &&
+         head.find("python") == head.npos && NamesLauncher(text);
 }
 
 }  // namespace prism::launch

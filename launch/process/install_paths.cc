@@ -86,6 +86,7 @@ Result<InstallPaths> FindInstallPaths(const std::vector<std::string>& command, b
   PRISM_RETURN_IF_ERROR(CheckBuilt(ShimLibrary()));
   InstallPaths paths;
   paths.programs = (lib / "prism" / "bin").string();
+  paths.stand_in = (lib.parent_path() / "bin" / "prism-emulate").string();
   if (with_gpu) {
     PRISM_ASSIGN_OR_RETURN(paths.gpu, FindDeviceLibraries(lib, "prism-cuda"));
   }

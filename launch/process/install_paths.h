@@ -26,6 +26,7 @@ struct InstallPaths {
   std::string torch_libraries;        // folder of the libraries for it; "" without one
   std::string workload;               // the built-in program for it; "" for a user's
   std::string programs;               // folder of those that stand in for the system's (nvidia-smi)
+  std::string stand_in;               // stands in for launchers (launch/cli/stand_in.h)
   DeviceLibraries virtual_device;
   DeviceLibraries gpu;  // empty unless asked for
 };

@@ -43,8 +43,9 @@ bool Has(const std::string& command, const char* text) {
 
 // A run that records real ranks needs libtorch; --dry-run, --help and --print-config do not.
 bool IsWholeRun(const std::string& command) {
-  return command.starts_with("prism-emulate") && !Has(command, "--dry-run") &&
-         !Has(command, "--print-config") && !Has(command, "--help") && !Has(command, "--version");
+  const bool is_run = command.starts_with("prism-emulate") || command.starts_with("prism run");
+  return is_run && !Has(command, "--dry-run") && !Has(command, "--print-config") &&
+         !Has(command, "--help") && !Has(command, "--version");
 }
 
 // What is run instead of a command that takes long.

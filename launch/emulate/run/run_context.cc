@@ -73,40 +73,6 @@ void AddDevice(const RunContext& context, const SandboxRequest& request, Variabl
   const auto place = static_cast<int>(found - request.present.begin());
   environment->emplace_back("PRISM_DRIVER", context.gpu->driver);
   environment->emplace_back("CUDA_VISIBLE_DEVICES", VisibleGpu(place % context.gpu->count));
-  for (const char* local : {"LOCAL_RANK", "SLURM_LOCALID"}) {
-    environment->emplace_back(local, "0");
-  }
-}
-
-// What torchrun gives each rank that it starts, and what Slurm gives each task, on nodes of
-// `local_world` ranks.
-Variables LauncherEnvironment(int64_t rank, int64_t world, int64_t local_world) {
-  const std::string global = fmt::format("{}", rank);
-  const std::string local = fmt::format("{}", rank % local_world);
-  const std::string node = fmt::format("{}", rank / local_world);
-  const std::string ranks = fmt::format("{}", world);
-  const std::string nodes = fmt::format("{}", world / local_world);
-  return {{"RANK", global},
-          {"WORLD_SIZE", ranks},
-          {"LOCAL_RANK", local},
-          {"LOCAL_WORLD_SIZE", fmt::format("{}", local_world)},
-          {"GROUP_RANK", node},
-          {"GROUP_WORLD_SIZE", nodes},
-          {"ROLE_NAME", "default"},
-          {"ROLE_RANK", global},
-          {"ROLE_WORLD_SIZE", ranks},
-          {"SLURM_PROCID", global},
-          {"SLURM_NTASKS", ranks},
-          {"SLURM_LOCALID", local},
-          {"SLURM_NODEID", node},
-          {"SLURM_NNODES", nodes},
-          {"MASTER_ADDR", "127.0.0.1"},
-          {"MASTER_PORT", "29500"},
-          {"TORCHELASTIC_RESTART_COUNT", "0"},
-          {"TORCHELASTIC_MAX_RESTARTS", "0"},
-          {"TORCHELASTIC_RUN_ID", "none"},
-          {"TORCHELASTIC_USE_AGENT_STORE", "True"},
-          {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"}};
 }
 
 // How the rank meets the other sandbox ranks, and what it receives from absent ones.
@@ -124,9 +90,19 @@ void AddMeeting(const MeetingPoint& meeting, Rank rank, Variables* environment) 
   }
 }
 
+// On a real GPU a rank sees only one, so that it is the first of its node.
+LaunchPlace PlaceOf(const RunContext& context, const SandboxRequest& request) {
+  LaunchPlace place;
+  place.rank = static_cast<int64_t>(request.rank.value());
+  place.world = context.job.parallel.world_size();
+  place.local_world = std::min<int64_t>(context.cluster.gpus_per_node, place.world);
+  place.local = request.mode == channel::Mode::kDevice ? 0 : place.rank % place.local_world;
+  return place;
+}
+
 std::vector<std::string> CommandOf(const RunContext& context, const SandboxRequest& request) {
   if (!context.options.program.empty()) {
-    return context.options.program;
+    return RankProgram(context.options.launch, PlaceOf(context, request));
   }
   std::vector<std::string> command = {context.paths.workload};
   for (std::string& argument : WorkloadArgs(context.job, request.iterations)) {
@@ -135,7 +111,43 @@ std::vector<std::string> CommandOf(const RunContext& context, const SandboxReque
   return command;
 }
 
+// What the rank's launcher sets. A script that starts one sees itself as on a node, and tells the
+// stand-in for its launcher which rank this is.
+void AddLaunch(const RunContext& context, const SandboxRequest& request, SandboxSpec* spec) {
+  const Launch& launch = context.options.launch;
+  const LaunchPlace place = PlaceOf(context, request);
+  if (!launch.in_script) {
+    spec->environment = RankVariables(launch, place);
+    return;
+  }
+  Launch of_node = launch;
+  of_node.variables = NodeVariables(launch);
+  spec->environment = RankVariables(of_node, place);
+  spec->stand_in = context.paths.stand_in;
+  spec->environment.emplace_back("PRISM_LAUNCH_PLACE", PlaceText(place));
+}
+
 }  // namespace
+
+SandboxSpec MakeScriptSpec(const RunContext& context) {
+  RunContext node = context;
+  node.job.parallel = {.dp = context.cluster.gpus_per_node};
+  SandboxRequest request;
+  request.rank = Rank(0);
+  request.mode = channel::Mode::kStandalone;
+  request.present = {Rank(0)};
+  SandboxSpec spec;
+  spec.rank = request.rank;
+  spec.command = context.options.program;
+  spec.config = MakeDeviceConfig(context.cluster, node.job, request.rank, request.present);
+  spec.config.mode = request.mode;
+  spec.environment = context.options.launch.names.empty()
+                         ? Variables()
+                         : RankVariables(context.options.launch, LaunchPlace());
+  spec.stand_in = context.paths.stand_in;
+  AddDevice(context, request, &spec.environment);
+  return spec;
+}
 
 SandboxSpec MakeSandboxSpec(const RunContext& context, const SandboxRequest& request) {
   const bool records = request.mode == channel::Mode::kRecord;
@@ -151,9 +163,7 @@ SandboxSpec MakeSandboxSpec(const RunContext& context, const SandboxRequest& req
   const bool may_depart = request.mode == channel::Mode::kEmulate;
   spec.config.fences = may_depart && !context.options.program.empty() ? 1 : 0;
 
-  const int64_t world = context.job.parallel.world_size();
-  spec.environment = LauncherEnvironment(static_cast<int64_t>(request.rank.value()), world,
-                                         std::min<int64_t>(context.cluster.gpus_per_node, world));
+  AddLaunch(context, request, &spec);
   // Nobody can use a debugger while recording.
   if (context.options.interactive && records) {
     spec.environment.emplace_back("PYTHONBREAKPOINT", "0");

@@ -70,9 +70,13 @@ struct SandboxRequest {
   MeetingPoint meeting;
 };
 
-// Program, arguments, environment and channel of a rank. The environment is the one that torchrun
-// would give it at the target's size.
+// Program, arguments, environment and channel of a rank. The environment is the one that its
+// launcher would give it at the target's size, torchrun's if it has none.
 SandboxSpec MakeSandboxSpec(const RunContext& context, const SandboxRequest& request);
+
+// The program as a script that is to reach its launcher: it sees a node of the cluster, and nothing
+// is recorded.
+SandboxSpec MakeScriptSpec(const RunContext& context);
 
 // The store for that many ranks that run together. None for the built-in workload, which brings its
 // own.

@@ -2,9 +2,7 @@
 
 #include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -13,9 +11,11 @@
 #include <fmt/format.h>
 
 #include "graph/file.h"
+#include "graph/validate/limits.h"
 #include "graph/validate/valid_graph.h"
 #include "launch/emulate/run/nccl_settings.h"
 #include "launch/emulate/run/rank_choice.h"
+#include "launch/emulate/run/script_start.h"
 #include "launch/inputs/job_resolution.h"
 #include "launch/inputs/model_config.h"
 #include "launch/inputs/perturbation.h"
@@ -176,34 +176,6 @@ void WarnOfProgramOptions(RunContext* context) {
       context);
 }
 
-Status ResolveFromPresets(RunContext* context) {
-  const Options& options = context->options;
-  PRISM_RETURN_IF_ERROR(UseCluster(context));
-  PRISM_RETURN_IF_ERROR(CheckVendor(options, context->cluster));
-  Result<ResolvedJob> resolved = ResolvedJob();
-  if (options.program.empty()) {
-    const Result<ModelPreset> model = LoadModel(options.model, &context->inputs);
-    PRISM_RETURN_IF_ERROR(AtOrigin(options, {"model"}, model.status()));
-    resolved = ResolveJob(options, *model, context->cluster);
-    if (resolved.ok()) {
-      context->assumptions = AssumedBatch(options, *model, resolved->job);
-      AssumeOfModel(*model, context);
-    }
-  } else {
-    resolved = ResolveProgramJob(options, context->cluster);
-  }
-  PRISM_RETURN_IF_ERROR(AtOrigin(options, LayoutKeys(), resolved.status()));
-  if (!options.program.empty()) {
-    WarnOfProgramOptions(context);
-  }
-  context->job = std::move(resolved->job);
-  context->layout_origin = std::move(resolved->layout_origin);
-  for (std::string& line : AssumedSharding(context->job)) {
-    context->assumptions.push_back(std::move(line));
-  }
-  return OkStatus();
-}
-
 // Why a program that was not found cannot be started. A shell finds none in the current folder
 // either.
 std::string WhyNotStarted(const std::string& name) {
@@ -234,30 +206,118 @@ Status CheckScript(const std::vector<std::string>& program) {
                              std::filesystem::path(program.front()).filename().string()));
 }
 
-// The user's program as a path: one without a slash is looked up in PATH, as in a shell.
+// The user's program as a path.
 Status FindProgram(std::vector<std::string>* program) {
-  namespace fs = std::filesystem;
-  if (program->empty()) {
+  std::string& name = program->front();
+  const std::string path = FindExecutable(name);
+  if (path.empty()) {
+    return BadFile(fmt::format("{}: {}", name, WhyNotStarted(name)));
+  }
+  name = path;
+  return OkStatus();
+}
+
+Status CheckAsked(const Launch& launch, int64_t asked) {
+  const std::string& launcher = launch.names.back();
+  if (asked == 0) {
+    return InvalidArgument(fmt::format(
+        "{} says no number of ranks; give it one, or give --gpus N in front of --", launcher));
+  }
+  return asked <= graph::kMaxRanks
+             ? OkStatus()
+             : InvalidArgument(fmt::format("{} asks for {} ranks; at most {} can be emulated",
+                                           launcher, asked, graph::kMaxRanks));
+}
+
+// The number of ranks of a node, and that of the job where the user leaves it to the launcher.
+Status UseRanks(RunContext* context) {
+  Options& options = context->options;
+  Launch& launch = options.launch;
+  const bool has_gpus = options.given.contains("target_gpus");
+  if (has_gpus && !launch.asks_for_ranks) {
+    launch.ranks_per_node.reset();
+  }
+  const std::optional<int32_t> of_node =
+      options.nproc_per_node ? options.nproc_per_node : launch.ranks_per_node;
+  int32_t& gpus_per_node = context->cluster.gpus_per_node;
+  if (of_node.value_or(1) > gpus_per_node) {
+    return InvalidArgument(fmt::format(
+        "{} ranks of a node, but a node of {} has {} GPUs; use more nodes, or another --cluster",
+        *of_node, context->cluster.name, gpus_per_node));
+  }
+  const int32_t local = of_node.value_or(gpus_per_node);
+  if (!launch.names.empty()) {
+    const int64_t asked = launch.ranks ? *launch.ranks : int64_t{launch.nodes.value_or(0)} * local;
+    if (!has_gpus) {
+      PRISM_RETURN_IF_ERROR(CheckAsked(launch, asked));
+      options.target_gpus = static_cast<int32_t>(asked);
+    } else if (launch.asks_for_ranks && asked > 0 && asked != options.target_gpus) {
+      launch.notes.push_back(fmt::format("--target-gpus {} is used, not the {} ranks of {}",
+                                         options.target_gpus, asked, launch.names.back()));
+    }
+  }
+  gpus_per_node = options.target_gpus > local ? local : gpus_per_node;
+  return OkStatus();
+}
+
+void SayLaunch(const RunContext& context) {
+  const Launch& launch = context.options.launch;
+  if (launch.names.empty() || MpiSession::LaunchedRank() != 0) {
+    return;
+  }
+  for (const std::string& note : launch.notes) {
+    context.logger.Info("{}", note);
+  }
+  if (!launch.ignored.empty()) {
+    context.logger.Info("of no meaning here, since Prism starts the ranks: {}",
+                        fmt::join(launch.ignored, ", "));
+  }
+}
+
+// Leaves as the program what each rank runs.
+Status ReadLauncher(Options* options) {
+  if (options->program.empty()) {
     return OkStatus();
   }
-  std::string& name = program->front();
-  std::vector<fs::path> candidates = {name};
-  if (name.find('/') == std::string::npos) {
-    candidates.clear();
-    const char* path = std::getenv("PATH");
-    std::istringstream folders(path == nullptr ? "" : path);
-    for (std::string folder; std::getline(folders, folder, ':');) {
-      candidates.push_back(fs::path(folder) / name);
-    }
+  PRISM_ASSIGN_OR_RETURN(options->launch, ReadLaunch(options->program));
+  options->program = options->launch.program;
+  options->launch.in_script = MayStartLauncher(options->program);
+  PRISM_RETURN_IF_ERROR(FindProgram(&options->program));
+  options->launch.program = options->program;
+  return CheckScript(options->program);
+}
+
+Status ResolveFromPresets(RunContext* context) {
+  const Options& options = context->options;
+  PRISM_RETURN_IF_ERROR(UseCluster(context));
+  PRISM_RETURN_IF_ERROR(CheckVendor(options, context->cluster));
+  if (options.launch.in_script) {
+    PRISM_RETURN_IF_ERROR(StartScript(context));
   }
-  for (const fs::path& candidate : candidates) {
-    std::error_code ignored;
-    if (fs::is_regular_file(candidate, ignored) && access(candidate.c_str(), X_OK) == 0) {
-      name = fs::absolute(candidate, ignored).string();
-      return OkStatus();
+  PRISM_RETURN_IF_ERROR(AtOrigin(options, {"nproc_per_node"}, UseRanks(context)));
+  SayLaunch(*context);
+  Result<ResolvedJob> resolved = ResolvedJob();
+  if (options.program.empty()) {
+    const Result<ModelPreset> model = LoadModel(options.model, &context->inputs);
+    PRISM_RETURN_IF_ERROR(AtOrigin(options, {"model"}, model.status()));
+    resolved = ResolveJob(options, *model, context->cluster);
+    if (resolved.ok()) {
+      context->assumptions = AssumedBatch(options, *model, resolved->job);
+      AssumeOfModel(*model, context);
     }
+  } else {
+    resolved = ResolveProgramJob(options, context->cluster);
   }
-  return BadFile(fmt::format("{}: {}", name, WhyNotStarted(name)));
+  PRISM_RETURN_IF_ERROR(AtOrigin(options, LayoutKeys(), resolved.status()));
+  if (!options.program.empty()) {
+    WarnOfProgramOptions(context);
+  }
+  context->job = std::move(resolved->job);
+  context->layout_origin = std::move(resolved->layout_origin);
+  for (std::string& line : AssumedSharding(context->job)) {
+    context->assumptions.push_back(std::move(line));
+  }
+  return OkStatus();
 }
 
 // The program and the files that its command line names: its script, a configuration. A file too
@@ -318,8 +378,7 @@ Result<RunContext> PlanRun(Options options) {
   PRISM_RETURN_IF_ERROR(CheckRankOptions(context.options));
   WarnOfNcclSettings(environ, &context.warnings);
   PRISM_RETURN_IF_ERROR(ChooseDevice(&context));
-  PRISM_RETURN_IF_ERROR(FindProgram(&context.options.program));
-  PRISM_RETURN_IF_ERROR(CheckScript(context.options.program));
+  PRISM_RETURN_IF_ERROR(ReadLauncher(&context.options));
   context.inputs = context.options.inputs;
   NoteProgram(context.options.program, &context.inputs);
   PRISM_RETURN_IF_ERROR(context.options.graph.empty() ? ResolveFromPresets(&context)

@@ -159,6 +159,14 @@ std::string RunJson(const RunRecord& record, const RunOutcome& outcome) {
   JsonWriter json(&text);
   json.BeginObject();
   json.ArrayField("command", record.command);
+  if (const Launch& launch = record.launch; !launch.names.empty()) {
+    json.Key("launcher").BeginObject();
+    json.ArrayField("names", launch.names);
+    WriteKnown("interpreter", launch.interpreter, &json);
+    json.ArrayField("without_meaning", launch.ignored);
+    json.ArrayField("notes", launch.notes);
+    json.EndObject();
+  }
   json.Key("versions").BeginObject();
   json.Field("prism", kVersion);
   for (const auto& [library, version] :

@@ -29,6 +29,7 @@ LibraryVersions VersionsOf(const RunContext& context, const MpiSession& session)
 // Numbers of a run that belong to this machine and day: run.json.
 struct RunRecord {
   std::vector<std::string> command;
+  Launch launch;  // of the program
   int processes = 1;
   int64_t max_rss_bytes = 0;
   std::string graph_hash;  // of graph.prism

@@ -27,6 +27,7 @@
 #include "launch/emulate/sandbox/last_lines.h"
 #include "launch/emulate/sandbox/process_group.h"
 #include "launch/process/output.h"
+#include "shim/channel/launcher_names.h"
 
 extern char** environ;
 
@@ -90,7 +91,8 @@ bool BelongsToLauncher(std::string_view name) {
 // "NAME=value" lines of the child, ordered.
 std::vector<std::string> ChildEnvironment(const SandboxSpec& spec,
                                           int channel_descriptor,
-                                          int stacks_descriptor) {
+                                          int stacks_descriptor,
+                                          int launch_descriptor) {
   std::map<std::string, std::string> variables;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
@@ -109,6 +111,10 @@ std::vector<std::string> ChildEnvironment(const SandboxSpec& spec,
   variables[kGuardVariable] = TheGuard().mark();
   variables["PRISM_CHANNEL_PATH"] = fmt::format("/proc/{}/fd/{}", getpid(), channel_descriptor);
   variables["PRISM_STACK_FD"] = fmt::format("{}", stacks_descriptor);
+  if (!spec.stand_in.empty()) {
+    variables[channel::kStandInVariable] = spec.stand_in;
+    variables["PRISM_LAUNCH_FILE"] = fmt::format("/proc/{}/fd/{}", getpid(), launch_descriptor);
+  }
   std::vector<std::string> lines;
   for (const auto& [name, value] : variables) {
     lines.push_back(name + "=" + value);
@@ -202,8 +208,10 @@ Result<std::unique_ptr<SandboxProcess>> SandboxProcess::Start(const SandboxSpec&
   auto consumer = std::make_unique<channel::Consumer>(spec.config);
   std::array<int, 2> pipe_ends = {-1, -1};
   const int stacks = memfd_create("prism-stacks", MFD_CLOEXEC);
+  const int launch = spec.stand_in.empty() ? -1 : memfd_create("prism-launch", MFD_CLOEXEC);
   if (!consumer->valid() || stacks < 0 || pipe2(pipe_ends.data(), O_CLOEXEC) != 0) {
     close(stacks);
+    close(launch);
     return EnvironmentLacks(fmt::format("rank {}: cannot open a channel to its process: {}",
                                         spec.rank.value(), strerror(errno)));
   }
@@ -211,7 +219,8 @@ Result<std::unique_ptr<SandboxProcess>> SandboxProcess::Start(const SandboxSpec&
   fcntl(consumer->descriptor(), F_SETFD, FD_CLOEXEC);
   fcntl(pipe_ends[0], F_SETFL, O_NONBLOCK);
   std::vector<std::string> arguments = spec.command;
-  std::vector<std::string> environment = ChildEnvironment(spec, consumer->descriptor(), stacks);
+  std::vector<std::string> environment =
+      ChildEnvironment(spec, consumer->descriptor(), stacks, launch);
   const std::vector<char*> argument_pointers = Pointers(arguments);
   const std::vector<char*> environment_pointers = Pointers(environment);
   const pid_t parent = getpid();
@@ -229,6 +238,7 @@ Result<std::unique_ptr<SandboxProcess>> SandboxProcess::Start(const SandboxSpec&
   if (pid < 0) {
     close(pipe_ends[0]);
     close(stacks);
+    close(launch);
     return EnvironmentLacks(
         fmt::format("rank {}: cannot start its process: {}", spec.rank.value(), strerror(errno)));
   }
@@ -239,6 +249,7 @@ Result<std::unique_ptr<SandboxProcess>> SandboxProcess::Start(const SandboxSpec&
   ++family.alive;
   process->output_ = pipe_ends[0];
   process->stacks_ = stacks;
+  process->launch_ = launch;
   process->has_terminal_ = spec.terminal;
   process->on_line_ = spec.on_line;
   return process;
@@ -254,6 +265,7 @@ SandboxProcess::~SandboxProcess() {
   }
   close(output_);
   close(stacks_);
+  close(launch_);
 }
 
 void SandboxProcess::AddOutput(const char* data, size_t bytes) {
@@ -358,6 +370,17 @@ std::string SandboxProcess::Stacks() {
     nanosleep(&nap, nullptr);
   }
   return {};
+}
+
+std::string SandboxProcess::LaunchedWords() const {
+  std::string words;
+  std::array<char, 4096> buffer;
+  ssize_t count = 0;
+  while ((count = pread(launch_, buffer.data(), buffer.size(), static_cast<off_t>(words.size()))) >
+         0) {
+    words.append(buffer.data(), static_cast<size_t>(count));
+  }
+  return words;
 }
 
 void SandboxProcess::Kill() {

@@ -27,6 +27,7 @@ struct SandboxSpec {
   std::vector<std::string> command;                              // program and arguments
   std::vector<std::pair<std::string, std::string>> environment;  // in addition to the worker's own
   channel::Config config = {};
+  std::string stand_in;   // program that is started in place of a launcher, for a script; "": none
   bool terminal = false;  // has this process's standard streams, and the terminal's foreground
   std::function<void(const std::string&)> on_line;  // each line of output, without its end; may be
                                                     // empty
@@ -71,6 +72,9 @@ class SandboxProcess {
   // does not answer within half a second.
   std::string Stacks();
 
+  // What the stand-in for a launcher has left (launch/cli/stand_in.h): words, each with a zero.
+  [[nodiscard]] std::string LaunchedWords() const;
+
   // TellingLines of its output, below a line that introduces them, then kOutputHeading and the end
   // of all output; or a line saying that there is no output.
   [[nodiscard]] std::string LastLines(size_t count = kTailLines) const;
@@ -91,6 +95,7 @@ class SandboxProcess {
   pid_t pid_ = -1;
   int output_ = -1;  // read end of the pipe
   int stacks_ = -1;  // file that the process writes its stacks into
+  int launch_ = -1;  // file that a stand-in writes its words into; -1: none
   off_t stacks_taken_ = 0;
   bool has_terminal_ = false;
   std::optional<int> wait_status_;
