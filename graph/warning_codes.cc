@@ -98,6 +98,8 @@ constexpr WarningCode kCodes[] = {
      "the measured one is used unless a cluster was asked for"},
     {"memory_of_several_devices",
      "the program allocated on more than one device; all counts as memory of one"},
+    {"model_keys_unknown",
+     "a config.json of --model has keys that may matter and are not known: they change nothing"},
     {"nccl_allocations_not_rounded",
      "the program had NCCL allocate memory, counted in steps of 2 MiB: on GPUs with multicast NCCL "
      "rounds it to what the driver recommends, which may be more"},
@@ -111,8 +113,6 @@ constexpr WarningCode kCodes[] = {
      "the program does not communicate: its ranks are that many jobs of one GPU"},
     {"observer_missing",
      "the library that names framework ops could not be loaded: kernels have no shapes"},
-    {"model_keys_unknown",
-     "a config.json of --model has keys that may matter and are not known: they change nothing"},
     {"odd_group",
      "one role alone forms a group whose collectives other roles call in groups of their own"},
     {"odd_iteration",
