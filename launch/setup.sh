@@ -1,15 +1,18 @@
-# What run.sh and test.sh share; sourced, from the repository's root. Installs what is missing, then
-# configures and builds. Quick if nothing is missing: a package database query, a file test
-# and an empty build.
+# What run.sh and test.sh share; sourced, from the repository's root. Installs what the programs need,
+# configures and builds them; for tests more is installed by the functions below. Quick if nothing is
+# missing: a package database query, a file test and an empty build.
 set -euo pipefail
 
 . launch/open_mpi.sh
 
 debian_packages=(
-  g++ cmake ninja-build python3-venv clang-format-19
+  g++ cmake ninja-build python3-venv
   libopenmpi-dev openmpi-bin libprotobuf-dev protobuf-compiler libfmt-dev
-  libtomlplusplus-dev libzstd-dev zlib1g-dev libxxhash-dev nlohmann-json3-dev libgtest-dev libgmock-dev
-  rapidjson-dev librapidcheck-dev libsimgrid-dev libjemalloc-dev
+  libtomlplusplus-dev libzstd-dev zlib1g-dev libxxhash-dev nlohmann-json3-dev rapidjson-dev
+  libjemalloc-dev
+)
+test_debian_packages=(
+  clang-format-19 libgtest-dev libgmock-dev librapidcheck-dev libsimgrid-dev
 )
 torch_version=2.11.0
 # What the programs under experiments/ import besides torch.
@@ -25,9 +28,10 @@ fail() {
   exit 5
 }
 
+# install_debian_packages PACKAGE...
 install_debian_packages() {
   local missing=() package
-  for package in "${debian_packages[@]}"; do
+  for package in "$@"; do
     dpkg-query -W -f '${db:Status-Status}\n' "$package" 2>/dev/null | grep -qx installed ||
       missing+=("$package")
   done
@@ -41,12 +45,26 @@ install_debian_packages() {
     fail "apt-get could not install ${missing[*]}; install them by hand and run this again"
 }
 
-# The wheel brings libtorch with headers, and NVIDIA's libraries whose names the shim replaces.
+# Written last by pip.
+torch_is_installed() {
+  compgen -G ".venv/lib/python3*/site-packages/torch-$torch_version*.dist-info/INSTALLER" >/dev/null
+}
+
+# The wheel brings libtorch with headers, and NVIDIA's libraries whose names the shim replaces. What
+# needs neither is built meanwhile: some minutes both.
 install_torch() {
-  grep -qsF "'$torch_version" .venv/lib/python3*/site-packages/torch/version.py && return
+  torch_is_installed && return
   say "installing torch $torch_version from PyPI into .venv (some minutes)"
-  { python3 -m venv .venv && .venv/bin/pip install -q "torch==$torch_version"; } >&2 ||
-    fail "pip could not install torch $torch_version into .venv; remove .venv and run this again"
+  local failed="pip could not install torch $torch_version into .venv; remove .venv and run this again"
+  python3 -m venv .venv >&2 || fail "$failed"
+  .venv/bin/pip install -q "torch==$torch_version" >&2 &
+  local pip=$!
+  trap "kill $pip 2>/dev/null || :" EXIT
+  configure
+  build prism_verbs prism_search
+  wait "$pip" || fail "$failed"
+  trap - EXIT
+  configure
 }
 
 # With torch pinned to its version.
@@ -74,20 +92,22 @@ install_older_megatron_core() {
     fail "pip could not install megatron-core 0.11.0 into $folder; run this again"
 }
 
-build() {
-  if [ ! -f build/build.ninja ]; then
-    say "configuring"
-    cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release >build-configure.log 2>&1 || {
-      cat build-configure.log >&2
-      fail "cmake could not configure"
-    }
-    mv build-configure.log build/configure.log
-  fi
-  ninja -C build --quiet >&2 || fail "the build failed, see above"
+# configure OPTION...: the first time as a release, without tests; later with what changes.
+configure() {
+  [ -f build/build.ninja ] || set -- -DCMAKE_BUILD_TYPE=Release -DPRISM_BUILD_TESTS=OFF \
+    "-DPRISM_TORCH_DIR=$(echo "$PWD"/.venv/lib/python3*/site-packages)/torch" "$@"
+  say "configuring"
+  cmake -S . -B build -G Ninja "$@" >build-configure.log 2>&1 || {
+    cat build-configure.log >&2
+    fail "cmake could not configure"
+  }
+  mv build-configure.log build/configure.log
 }
 
-install_debian_packages
+# build TARGET...
+build() { ninja -C build --quiet "$@" >&2 || fail "the build failed, see above"; }
+
+install_debian_packages "${debian_packages[@]}"
 install_torch
-install_python_packages
-install_older_megatron_core
-build
+[ -f build/build.ninja ] || configure
+build prism_programs

@@ -9,17 +9,18 @@
 #include <string>
 #include <vector>
 
-#include "launch/trainer/parallel_groups.h"
-#include "launch/trainer/schedule.h"
-
 namespace prism::launch {
+
+struct ParallelGroups;
+struct Pass;
+struct WorkloadConfig;
 
 // The progress of a training, for hooks.
 struct TrainingMoment {
   const WorkloadConfig& config;
   const ParallelGroups& groups;
   int32_t iteration = 0;  // from 0
-  Pass pass;              // the next forward pass
+  const Pass& pass;       // the next forward pass
 };
 
 // What a program adds to the training; may be empty.

@@ -19,7 +19,9 @@
 
 #include <ATen/ATen.h>
 
+#include "launch/trainer/parallel_groups.h"
 #include "launch/trainer/program.h"
+#include "launch/trainer/schedule.h"
 
 namespace prism::launch {
 namespace {
