@@ -202,7 +202,7 @@ class ItemSet {
   }
 
   std::vector<uint32_t> Take() {
-    std::sort(items_.begin(), items_.end());
+    std::ranges::sort(items_);
     for (const uint32_t item : items_) {
       in_[item] = 0;
     }
@@ -288,7 +288,7 @@ class Refinement {
         const uint64_t user_class = ranks_.class_of(users_of_comm_.item[i]);
         users.push_back((user_class << 16U) | users_of_comm_.label[i]);
       }
-      std::sort(users.begin(), users.end());
+      std::ranges::sort(users);
       for (size_t i = 0; i < users.size();) {
         const size_t run = i;
         while (i < users.size() && users[i] == users[run]) {

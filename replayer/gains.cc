@@ -24,7 +24,7 @@ const std::string& NameOf(const graph::Graph& graph, uint32_t communicator) {
 std::vector<bool> SlotsNamed(const graph::Graph& graph, uint32_t role, const std::string& name) {
   std::vector<bool> named;
   const auto& roles = graph.ranks.role;
-  const auto first = std::find(roles.begin(), roles.end(), role);
+  const auto first = std::ranges::find(roles, role);
   if (first != roles.end()) {
     for (uint32_t comm : graph.ranks.comms(Rank(static_cast<uint32_t>(first - roles.begin())))) {
       named.push_back(NameOf(graph, comm) == name);
@@ -125,8 +125,7 @@ Result<GainReport> FindGains(const graph::Graph& graph, const ReplayOptions& giv
         add("communication: " + name, WithFreeCommunicators(graph, name), options));
   }
   PRISM_RETURN_IF_ERROR(AddPerturbations(graph, options, &report));
-  std::stable_sort(gains.begin(), gains.end(),
-                   [](const Gain& a, const Gain& b) { return a.iteration_ns < b.iteration_ns; });
+  std::ranges::stable_sort(gains, {}, &Gain::iteration_ns);
   return report;
 }
 

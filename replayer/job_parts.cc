@@ -1,7 +1,6 @@
 #include "replayer/job_parts.h"
 
 #include <algorithm>
-#include <utility>
 
 #include <fmt/format.h>
 

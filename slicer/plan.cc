@@ -61,13 +61,12 @@ std::vector<Rank> DrawSpotChecks(const graph::JobSpec& job, int32_t wanted) {
   for (int32_t i = 0; i < count; ++i) {
     const int32_t step = static_cast<int32_t>(int64_t{i} * stages / count);
     Rank rank = DrawOfStage(grid, (first_stage + step) % stages, rng);
-    while (IsRepresentative(grid, rank) ||
-           std::find(drawn.begin(), drawn.end(), rank) != drawn.end()) {
+    while (IsRepresentative(grid, rank) || std::ranges::find(drawn, rank) != drawn.end()) {
       rank = Rank((rank.value() + 1) % grid.world_size());
     }
     drawn.push_back(rank);
   }
-  std::sort(drawn.begin(), drawn.end());
+  std::ranges::sort(drawn);
   return drawn;
 }
 
@@ -78,7 +77,7 @@ std::vector<Rank> SlicePlan::RecordedRanks() const {
   for (const PlannedRole& role : roles) {
     ranks.push_back(role.representative);
   }
-  std::sort(ranks.begin(), ranks.end());
+  std::ranges::sort(ranks);
   return ranks;
 }
 

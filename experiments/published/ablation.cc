@@ -29,8 +29,8 @@ struct Prediction {
 void AddPoint(const std::string& source,
               const PredictedPoint& point,
               std::vector<std::pair<std::string, std::vector<PredictedPoint>>>* points) {
-  const auto found = std::find_if(points->begin(), points->end(),
-                                  [&](const auto& known) { return known.first == source; });
+  const auto found =
+      std::ranges::find_if(*points, [&](const auto& known) { return known.first == source; });
   if (found == points->end()) {
     points->emplace_back(source, std::vector<PredictedPoint>{point});
   } else {
@@ -90,9 +90,8 @@ int64_t Moved(const Prediction& whole, const Prediction& without) {
 std::string RowsOf(std::string_view effect, const Prediction& without, const Prediction& whole) {
   std::string text;
   for (const auto& [source, errors] : without.errors) {
-    const auto before =
-        std::find_if(whole.errors.begin(), whole.errors.end(),
-                     [&name = source](const auto& known) { return known.first == name; });
+    const auto before = std::ranges::find_if(
+        whole.errors, [&name = source](const auto& known) { return known.first == name; });
     text += fmt::format("{},{},{},{:.3f},{:.3f},{:.3f},{:.3f}\n", effect, source, errors.points,
                         errors.mape_pct, errors.median_pct, errors.bias_pct,
                         errors.mape_pct - before->second.mape_pct);

@@ -1,8 +1,6 @@
 // `prism bench accuracy`: published runs are planned (row_plan.h), predicted, and compared with
 // what was measured, source by source.
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <map>
 #include <sstream>
 #include <utility>

@@ -93,9 +93,8 @@ class Search {
                 const std::vector<std::string>& keys,
                 const graph::ClusterSpec& cluster) {
     for (const std::string& key : keys) {
-      const bool there = std::any_of(knobs_.begin(), knobs_.end(), [&](const Knob& knob) {
-        return knob.profile == profile && knob.key == key;
-      });
+      const bool there = std::ranges::any_of(
+          knobs_, [&](const Knob& knob) { return knob.profile == profile && knob.key == key; });
       if (!there) {
         const double value = cluster.parameters.Value(key);
         knobs_.push_back({profile, key, value, value});

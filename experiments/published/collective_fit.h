@@ -3,7 +3,6 @@
 // (vendors' peaks) are not used.
 #pragma once
 
-#include <map>
 #include <string>
 #include <vector>
 

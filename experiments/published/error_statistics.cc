@@ -18,8 +18,7 @@ double Mean(const std::vector<double>& values) {
 std::vector<double> Ranks(const std::vector<double>& values) {
   std::vector<size_t> order(values.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return values[a] < values[b]; });
+  std::ranges::stable_sort(order, [&](size_t a, size_t b) { return values[a] < values[b]; });
   std::vector<double> ranks(values.size());
   for (size_t begin = 0; begin < order.size();) {
     size_t end = begin;
@@ -52,8 +51,8 @@ std::optional<double> Correlation(const std::vector<double>& a, const std::vecto
 
 // How much slower the plan predicted fastest is than the fastest one measured.
 double RegretPct(const std::vector<double>& predicted, const std::vector<double>& measured) {
-  const auto chosen = std::min_element(predicted.begin(), predicted.end()) - predicted.begin();
-  const double best = *std::min_element(measured.begin(), measured.end());
+  const auto chosen = std::ranges::min_element(predicted) - predicted.begin();
+  const double best = *std::ranges::min_element(measured);
   return 100 * (measured[static_cast<size_t>(chosen)] / best - 1);
 }
 
@@ -62,7 +61,7 @@ double Quantile(std::vector<double> values, double share) {
   if (values.empty()) {
     return 0;
   }
-  std::sort(values.begin(), values.end());
+  std::ranges::sort(values);
   const double at = share * static_cast<double>(values.size() - 1);
   const auto below = static_cast<size_t>(at);
   const size_t above = std::min(below + 1, values.size() - 1);

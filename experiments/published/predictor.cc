@@ -5,8 +5,6 @@
 #include <numeric>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "graph/base/parallel.h"
 #include "graph/program/job_program.h"
 #include "launch/plan/job_time.h"
@@ -105,7 +103,7 @@ class Predictor::Impl {
       }
       const RowPlan& plan = plans_[row];
       Job job = JobOf(plan, profiles_.at(plan.cluster.profiles).parameters);
-      const auto found = std::find(seen.begin(), seen.end(), job);
+      const auto found = std::ranges::find(seen, job);
       const auto index = static_cast<size_t>(found - seen.begin());
       if (found == seen.end()) {
         seen.push_back(std::move(job));
@@ -124,8 +122,7 @@ class Predictor::Impl {
     };
     order_.resize(jobs.size());
     std::iota(order_.begin(), order_.end(), size_t{0});
-    std::stable_sort(order_.begin(), order_.end(),
-                     [&](size_t a, size_t b) { return passes(a) > passes(b); });
+    std::ranges::stable_sort(order_, [&](size_t a, size_t b) { return passes(a) > passes(b); });
   }
 
   Status ComposeClusters(const ProfileOverrides& overrides) {

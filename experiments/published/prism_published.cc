@@ -1,7 +1,6 @@
 // prism-published: what `prism bench accuracy` and `prism bench collectives` start, with the same
 // command line.
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "graph/base/file.h"

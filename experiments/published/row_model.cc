@@ -72,9 +72,8 @@ std::optional<int64_t> SizeOf(const PublishedRow& row,
     return said;
   }
   const std::map<int64_t, int64_t> counts = SizesElsewhere(row, column);
-  const auto most =
-      std::max_element(counts.begin(), counts.end(),
-                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  const auto most = std::ranges::max_element(
+      counts, [](const auto& a, const auto& b) { return a.second < b.second; });
   if (most == counts.end()) {
     return std::nullopt;
   }

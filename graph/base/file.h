@@ -4,7 +4,6 @@
 // kEnvironment for a path that is not writable, kRunFailed for a disk that fills up.
 #pragma once
 
-#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>

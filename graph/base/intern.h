@@ -10,7 +10,7 @@ namespace prism {
 // Index of `value` in a table of distinct values, appended if new. Linear: for tables of dozens.
 template <typename T>
 uint32_t InternValue(std::vector<T>& table, const T& value) {
-  const auto found = std::find(table.begin(), table.end(), value);
+  const auto found = std::ranges::find(table, value);
   if (found != table.end()) {
     return static_cast<uint32_t>(found - table.begin());
   }

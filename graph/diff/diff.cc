@@ -257,10 +257,9 @@ std::vector<Difference> DiffGraphs(const Graph& left, const Graph& right) {
   CompareContents(DifferenceKind::kSignature, "kernel signatures", SignaturesByContent(left),
                   SignaturesByContent(right), differences);
   CompareRanks(left, right, differences);
-  std::stable_sort(differences.begin(), differences.end(),
-                   [](const Difference& a, const Difference& b) {
-                     return a.kind != b.kind ? a.kind < b.kind : a.count > b.count;
-                   });
+  std::ranges::stable_sort(differences, [](const Difference& a, const Difference& b) {
+    return a.kind != b.kind ? a.kind < b.kind : a.count > b.count;
+  });
   return differences;
 }
 

@@ -7,25 +7,16 @@
 #include "graph/base/check.h"
 
 namespace prism::graph {
-namespace {
-
-bool KeyLess(const Parameter& parameter, std::string_view key) {
-  return parameter.key < key;
-}
-
-}  // namespace
-
 ParameterTable::ParameterTable(std::vector<Parameter> parameters)
     : parameters_(std::move(parameters)) {
-  std::sort(parameters_.begin(), parameters_.end(),
-            [](const Parameter& a, const Parameter& b) { return a.key < b.key; });
+  std::ranges::sort(parameters_, {}, &Parameter::key);
   for (size_t i = 1; i < parameters_.size(); ++i) {
     PRISM_CHECK_NE(parameters_[i - 1].key, parameters_[i].key);
   }
 }
 
 const Parameter* ParameterTable::Find(std::string_view key) const {
-  const auto found = std::lower_bound(parameters_.begin(), parameters_.end(), key, KeyLess);
+  const auto found = std::ranges::lower_bound(parameters_, key, {}, &Parameter::key);
   return found != parameters_.end() && found->key == key ? &*found : nullptr;
 }
 
@@ -41,7 +32,7 @@ double ParameterTable::ValueOr(std::string_view key, double fallback) const {
 }
 
 void ParameterTable::SetValue(std::string_view key, double value) {
-  const auto found = std::lower_bound(parameters_.begin(), parameters_.end(), key, KeyLess);
+  const auto found = std::ranges::lower_bound(parameters_, key, {}, &Parameter::key);
   PRISM_CHECK_MSG(found != parameters_.end() && found->key == key, key);
   found->value = value;
 }

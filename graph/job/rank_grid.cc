@@ -1,7 +1,6 @@
 #include "graph/job/rank_grid.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -96,8 +95,7 @@ Rank RankGrid::Moved(Rank rank, size_t axis, int32_t coordinate) const {
 }
 
 Result<GridGroup> RankGrid::GroupOf(Rank self, const std::vector<Rank>& members) const {
-  if (!std::is_sorted(members.begin(), members.end()) ||
-      !std::binary_search(members.begin(), members.end(), self)) {
+  if (!std::ranges::is_sorted(members) || !std::ranges::binary_search(members, self)) {
     return RunFailed(fmt::format("rank {} uses group {}, but is not a member of it", self.value(),
                                  ShowMembers(members)));
   }

@@ -39,7 +39,7 @@ constexpr bool IsChain(CollectiveKind kind) {
 
 // Index of `shape` among the distinct `shapes` of a program, to which it is appended if it is new.
 inline uint32_t IndexOfShape(const CollectiveShape& shape, std::vector<CollectiveShape>* shapes) {
-  const auto known = std::find(shapes->begin(), shapes->end(), shape);
+  const auto known = std::ranges::find(*shapes, shape);
   const auto index = static_cast<uint32_t>(known - shapes->begin());
   if (known == shapes->end()) {
     shapes->push_back(shape);

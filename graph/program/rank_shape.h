@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "graph/job/job.h"
 #include "graph/job/training_style.h"

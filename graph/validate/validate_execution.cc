@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <deque>
 #include <map>
-#include <span>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -181,7 +180,7 @@ class Execution {
         sides.push_back({classes_.class_of[member], slot});
       }
     }
-    std::sort(sides.begin(), sides.end());
+    std::ranges::sort(sides);
     sides.erase(std::unique(sides.begin(), sides.end()), sides.end());
     sides_.push_back(std::move(sides));
   }

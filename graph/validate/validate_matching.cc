@@ -45,7 +45,7 @@ void CheckRankSlots(const Graph& graph, Rank rank, FaultList& faults) {
   const auto comms = graph.ranks.comms(rank);
   for (size_t slot = 0; slot < comms.size(); ++slot) {
     const auto members = graph.communicators.members_of(CommId(comms[slot]));
-    if (!std::binary_search(members.begin(), members.end(), rank.value())) {
+    if (!std::ranges::binary_search(members, rank.value())) {
       faults.Add("rank_not_in_communicator",
                  fmt::format("rank {} uses communicator {} in slot {} but is not a member of it",
                              rank.value(), CommunicatorName(graph, comms[slot]), slot));

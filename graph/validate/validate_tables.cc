@@ -152,7 +152,7 @@ class ProgramCheck {
 // True when `begin` is an index of `count` lists into `length` entries.
 bool IsListIndex(const std::vector<uint32_t>& begin, size_t count, size_t length) {
   return begin.size() == count + 1 && begin.front() == 0 && begin.back() == length &&
-         std::is_sorted(begin.begin(), begin.end());
+         std::ranges::is_sorted(begin);
 }
 
 void CheckNames(const Graph& graph, FaultList& faults) {

@@ -24,10 +24,10 @@ Result<IterationSamples> SampleIterations(MpiSession& session,
                                           const graph::Graph& graph,
                                           replayer::ReplayOptions options,
                                           int64_t count) {
-  const bool random = std::any_of(options.perturbations.begin(), options.perturbations.end(),
-                                  [](const replayer::Perturbation& perturbation) {
-                                    return perturbation.kind == replayer::PerturbationKind::kJitter;
-                                  });
+  const bool random =
+      std::ranges::any_of(options.perturbations, [](const replayer::Perturbation& perturbation) {
+        return perturbation.kind == replayer::PerturbationKind::kJitter;
+      });
   if (!random) {
     return InvalidArgument(
         "--samples needs noise, else all are the same; add --perturb jitter:FRACTION");
@@ -52,7 +52,7 @@ Result<IterationSamples> SampleIterations(MpiSession& session,
   for (const std::string& bytes : results) {
     samples.iteration_ns.push_back(WireReader(bytes).Get<DurationNs>());
   }
-  std::sort(samples.iteration_ns.begin(), samples.iteration_ns.end());
+  std::ranges::sort(samples.iteration_ns);
   return samples;
 }
 

@@ -1,7 +1,6 @@
 #include "launch/analyse/replay_sweep.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include <fmt/format.h>

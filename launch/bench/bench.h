@@ -9,10 +9,6 @@
 #include "graph/base/status.h"
 #include "graph/graph.h"
 
-namespace prism::replayer {
-struct ReplayOptions;
-}  // namespace prism::replayer
-
 namespace prism::launch {
 
 struct BenchMetric {

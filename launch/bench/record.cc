@@ -1,7 +1,6 @@
 // `prism bench device` and `prism bench record`.
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <span>
 #include <string>
 #include <thread>

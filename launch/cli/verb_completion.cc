@@ -5,7 +5,6 @@
 // complete files, as -o default says.
 #include <algorithm>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <fmt/format.h>

@@ -1,7 +1,5 @@
 // prism export: a graph → replay formats of others.
 #include <string>
-#include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 

@@ -1,6 +1,5 @@
 // prism graph validate: every fault of a graph, like a linter.
 #include <string>
-#include <utility>
 
 #include <fmt/format.h>
 

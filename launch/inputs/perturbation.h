@@ -1,7 +1,6 @@
 // --perturb options → replayer::Perturbation.
 #pragma once
 
-#include <string>
 #include <string_view>
 #include <vector>
 

@@ -43,9 +43,8 @@ bool SearchAnswer::Before(const EvaluatedPlan& a, const EvaluatedPlan& b) const 
 }
 
 void SearchAnswer::Add(const EvaluatedPlan& plan) {
-  const auto place = std::upper_bound(
-      best_.begin(), best_.end(), plan,
-      [this](const EvaluatedPlan& a, const EvaluatedPlan& b) { return Before(a, b); });
+  const auto place = std::ranges::upper_bound(
+      best_, plan, [this](const EvaluatedPlan& a, const EvaluatedPlan& b) { return Before(a, b); });
   best_.insert(place, plan);
   if (best_.size() > top_) {
     best_.pop_back();
@@ -54,13 +53,12 @@ void SearchAnswer::Add(const EvaluatedPlan& plan) {
 }
 
 void SearchAnswer::AddToFront(const EvaluatedPlan& plan) {
-  if (std::any_of(front_.begin(), front_.end(),
-                  [&](const EvaluatedPlan& held) { return Covers(held, plan); })) {
+  if (std::ranges::any_of(front_, [&](const EvaluatedPlan& held) { return Covers(held, plan); })) {
     return;
   }
   std::erase_if(front_, [&](const EvaluatedPlan& held) { return Covers(plan, held); });
-  const auto place = std::upper_bound(
-      front_.begin(), front_.end(), plan,
+  const auto place = std::ranges::upper_bound(
+      front_, plan,
       [](const EvaluatedPlan& a, const EvaluatedPlan& b) { return a.cost.days < b.cost.days; });
   front_.insert(place, plan);
 }
@@ -68,7 +66,7 @@ void SearchAnswer::AddToFront(const EvaluatedPlan& plan) {
 bool SearchAnswer::IsSettled(const RunCost& floor) const {
   const bool among_best = best_.size() < top_ ||
                           MeasureOf(objective_, floor) <= MeasureOf(objective_, best_.back().cost);
-  return !among_best && std::any_of(front_.begin(), front_.end(), [&](const EvaluatedPlan& held) {
+  return !among_best && std::ranges::any_of(front_, [&](const EvaluatedPlan& held) {
     return held.cost.days < floor.days && Price(held.cost) < Price(floor);
   });
 }

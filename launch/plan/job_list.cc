@@ -34,7 +34,7 @@ Result<std::vector<int64_t>> ReadGpus(const std::string& text,
     }
     numbers.push_back(number);
   }
-  std::sort(numbers.begin(), numbers.end());
+  std::ranges::sort(numbers);
   numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
   return numbers;
 }

@@ -38,9 +38,7 @@ Result<std::vector<SizedModel>> SearchSizes(const std::vector<PlanEvaluator>& ev
         model.result, Search(evaluator, OptionsOfPart(options, i, evaluators.size()), session));
     models.push_back(std::move(model));
   }
-  std::stable_sort(models.begin(), models.end(), [](const SizedModel& a, const SizedModel& b) {
-    return a.parameters < b.parameters;
-  });
+  std::ranges::stable_sort(models, {}, &SizedModel::parameters);
   return models;
 }
 

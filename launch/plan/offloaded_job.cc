@@ -1,7 +1,5 @@
 #include "launch/plan/offloaded_job.h"
 
-#include <utility>
-
 #include "replayer/memory/layer_tensors.h"
 #include "replayer/memory/model_states.h"
 #include "slicer/edit/job_offload.h"

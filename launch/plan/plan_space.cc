@@ -25,7 +25,7 @@ std::vector<T> DivisorsOf(int64_t number, int64_t most) {
 
 template <typename T>
 bool MayBe(const std::vector<T>& allowed, T value) {
-  return allowed.empty() || std::find(allowed.begin(), allowed.end(), value) != allowed.end();
+  return allowed.empty() || std::ranges::find(allowed, value) != allowed.end();
 }
 
 // What is given, else what `otherwise` returns, which is called only if needed.
@@ -186,7 +186,7 @@ class Enumeration {
       for (int32_t chunks = 2; DealsOut({.pp = 2, .vpp = chunks}); chunks *= 2) {
         numbers.push_back(chunks);
       }
-      std::sort(numbers.begin(), numbers.end());
+      std::ranges::sort(numbers);
     }
     return numbers;
   }

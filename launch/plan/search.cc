@@ -157,7 +157,7 @@ class SearchRun {
         kBlock);
     order_.resize(plans_.size());
     std::iota(order_.begin(), order_.end(), size_t{0});
-    std::stable_sort(order_.begin(), order_.end(), [&](size_t a, size_t b) {
+    std::ranges::stable_sort(order_, [&](size_t a, size_t b) {
       return MeasureOf(options_.objective, floors_[a].cost) <
              MeasureOf(options_.objective, floors_[b].cost);
     });

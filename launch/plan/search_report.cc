@@ -288,9 +288,8 @@ std::string WhyNoneIsLeft(const SearchResult& result) {
         {{"no host memory", result.host_shortage.plans}},
         {{"no memory", result.shortage.plans}},
         layouts}) {
-    const auto most =
-        std::max_element(stage.begin(), stage.end(),
-                         [](const auto& a, const auto& b) { return a.second < b.second; });
+    const auto most = std::ranges::max_element(
+        stage, [](const auto& a, const auto& b) { return a.second < b.second; });
     if (most != stage.end() && most->second > 0) {
       return fmt::format("{} of {}: {}", FormatCount(most->second), FormatCount(result.candidates),
                          most->first);

@@ -1,6 +1,7 @@
 #include "replayer/blame/blame.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 #include <string_view>
@@ -34,8 +35,7 @@ class Tally {
       item.what = what;
       items.push_back(std::move(item));
     }
-    std::stable_sort(items.begin(), items.end(),
-                     [](const BlameItem& a, const BlameItem& b) { return a.ns > b.ns; });
+    std::ranges::stable_sort(items, std::ranges::greater{}, &BlameItem::ns);
     return items;
   }
 
@@ -147,8 +147,8 @@ class PathReader {
 // The key with the largest value; ties to the lowest.
 template <typename Key>
 Key Longest(const std::map<Key, DurationNs>& time) {
-  return std::max_element(time.begin(), time.end(),
-                          [](const auto& a, const auto& b) { return a.second < b.second; })
+  return std::ranges::max_element(time,
+                                  [](const auto& a, const auto& b) { return a.second < b.second; })
       ->first;
 }
 

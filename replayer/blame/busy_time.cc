@@ -37,8 +37,7 @@ Result<BusyTime> BusyTime::Of(const graph::Graph& graph, const ReplayOptions& gi
 }
 
 BusyTime::BusyTime(std::vector<TimeRange> ranges) {
-  std::sort(ranges.begin(), ranges.end(),
-            [](const TimeRange& a, const TimeRange& b) { return a.begin < b.begin; });
+  std::ranges::sort(ranges, {}, &TimeRange::begin);
   for (const TimeRange& range : ranges) {
     if (!ranges_.empty() && range.begin <= ranges_.back().end) {
       ranges_.back().end = std::max(ranges_.back().end, range.end);

@@ -57,7 +57,7 @@ class Walker {
           break;
       }
     }
-    std::reverse(path_.steps.begin(), path_.steps.end());
+    std::ranges::reverse(path_.steps);
     path_.replays = traces_.replays();
     return std::move(path_);
   }
@@ -76,9 +76,7 @@ class Walker {
   // The slowest rank, and what its next iteration could begin with.
   Status Begin() {
     const std::vector<RankTimes>& ranks = traces_.result().ranks;
-    const auto slowest = std::max_element(
-        ranks.begin(), ranks.end(),
-        [](const RankTimes& a, const RankTimes& b) { return a.iteration_ns < b.iteration_ns; });
+    const auto slowest = std::ranges::max_element(ranks, {}, &RankTimes::iteration_ns);
     path_.rank = Rank(static_cast<uint32_t>(slowest - ranks.begin()));
     const RolePlan& plan = IndexOf(path_.rank).plan;
     if (plan.first_op == kNone) {
@@ -171,7 +169,7 @@ class Walker {
     const uint32_t comm = graph_.ranks.comms(rank)[call.comm_slot];
     if (traces_.StandsFor(rank).value() != last) {
       const auto members = graph_.communicators.members_of(CommId(comm));
-      const auto found = std::find_if(members.begin(), members.end(), [&](uint32_t member) {
+      const auto found = std::ranges::find_if(members, [&](uint32_t member) {
         return traces_.StandsFor(Rank(member)).value() == last;
       });
       PRISM_CHECK(found != members.end());
@@ -311,8 +309,7 @@ class Walker {
   [[nodiscard]] DurationNs DelayOf(Rank rank) const {
     DurationNs delay = 0;
     for (const Perturbation& p : traces_.options().perturbations) {
-      if (p.kind == PerturbationKind::kLate &&
-          std::find(p.ranks.begin(), p.ranks.end(), rank) != p.ranks.end()) {
+      if (p.kind == PerturbationKind::kLate && std::ranges::find(p.ranks, rank) != p.ranks.end()) {
         delay += p.delay_ns;
       }
     }

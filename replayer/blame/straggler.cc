@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <map>
 #include <span>
 #include <sstream>
@@ -118,8 +119,7 @@ std::vector<Suspect> Outliers(const std::vector<Peers>& peers, const Symptom& sy
       }
     }
   }
-  std::stable_sort(suspects.begin(), suspects.end(),
-                   [](const Suspect& a, const Suspect& b) { return a.factor > b.factor; });
+  std::ranges::stable_sort(suspects, std::ranges::greater{}, &Suspect::factor);
   return suspects;
 }
 
@@ -139,7 +139,7 @@ class Examiner {
            ++slot) {
         const uint32_t comm = graph.ranks.comm_ids[slot];
         const auto members = comms.members_of(CommId(comm));
-        const auto at = std::lower_bound(members.begin(), members.end(), rank) - members.begin();
+        const auto at = std::ranges::lower_bound(members, rank) - members.begin();
         of_member_[comms.begin[comm] + static_cast<uint32_t>(at)] = waits_ns[slot];
       }
     }
@@ -181,8 +181,7 @@ class Examiner {
       }
       AddWaits(&suspect);
     }
-    std::stable_sort(symptoms.suspects.begin(), symptoms.suspects.end(),
-                     [](const Suspect& a, const Suspect& b) { return a.factor > b.factor; });
+    std::ranges::stable_sort(symptoms.suspects, std::ranges::greater{}, &Suspect::factor);
     AddWaiting(&symptoms);
     return symptoms;
   }
@@ -293,7 +292,7 @@ class Examiner {
     for (uint32_t slot = 0; slot < held.size(); ++slot) {
       const DurationNs own = WaitsOf(rank)[slot];
       std::vector<DurationNs> others_wait(WaitsIn(held[slot]).begin(), WaitsIn(held[slot]).end());
-      others_wait.erase(std::find(others_wait.begin(), others_wait.end(), own));
+      others_wait.erase(std::ranges::find(others_wait, own));
       const DurationNs median = Median(others_wait);
       if (static_cast<double>(median - own) >
           kLeastCompute * static_cast<double>(ranks_[rank].iteration_ns)) {
@@ -310,7 +309,7 @@ class Examiner {
     for (uint32_t comm = 0; comm < graph_.communicators.size(); ++comm) {
       const auto waits = WaitsIn(comm);
       const auto members = graph_.communicators.members_of(CommId(comm));
-      const auto least = std::min_element(waits.begin(), waits.end());
+      const auto least = std::ranges::min_element(waits);
       Waiting waiting;
       waiting.communicator = CommId(comm);
       waiting.awaited = Rank(members[static_cast<size_t>(least - waits.begin())]);
@@ -323,8 +322,7 @@ class Examiner {
         symptoms->waiting.push_back(waiting);
       }
     }
-    std::stable_sort(symptoms->waiting.begin(), symptoms->waiting.end(),
-                     [](const Waiting& a, const Waiting& b) { return a.total_ns > b.total_ns; });
+    std::ranges::stable_sort(symptoms->waiting, std::ranges::greater{}, &Waiting::total_ns);
   }
 
   const graph::Graph& graph_;

@@ -29,10 +29,9 @@ std::optional<bool> NamesCausal(std::string_view kernel) {
 
 // The number of packed sequences: the list has the first token of each, and the end of the last.
 std::optional<int64_t> PackedSequences(const graph::KernelSignature& signature) {
-  const auto found = std::find_if(
-      signature.inputs.begin(), signature.inputs.end(), [](const graph::TensorShape& input) {
-        return input.dtype == DataType::kInt32 && input.dims.size() == 1 && input.dims[0] > 1;
-      });
+  const auto found = std::ranges::find_if(signature.inputs, [](const graph::TensorShape& input) {
+    return input.dtype == DataType::kInt32 && input.dims.size() == 1 && input.dims[0] > 1;
+  });
   return found == signature.inputs.end() ? std::nullopt : std::optional(found->dims[0] - 1);
 }
 

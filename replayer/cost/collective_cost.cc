@@ -460,8 +460,8 @@ std::vector<DurationNs> CollectiveCost::PeerTransfers(std::span<const PeerLoad> 
   // Longest first: those before a transfer have at least its bytes, those after it at most.
   std::vector<uint32_t> order(group.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](uint32_t a, uint32_t b) { return group[a].bytes > group[b].bytes; });
+  std::ranges::stable_sort(order,
+                           [&](uint32_t a, uint32_t b) { return group[a].bytes > group[b].bytes; });
   for (const bool is_send : {true, false}) {
     for (const Reach reach : {Reach::kNode, Reach::kNetwork}) {
       const auto shares = [&](const PeerLoad& load) {

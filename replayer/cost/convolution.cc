@@ -21,8 +21,7 @@ int64_t Places(const graph::TensorShape& tensor) {
 std::optional<Convolution> FindConvolution(const KernelView& view) {
   const std::vector<graph::TensorShape>& inputs = view.signature.inputs;
   if (!view.framework_op.starts_with("cudnn::convolution") || inputs.size() != 3 ||
-      std::any_of(inputs.begin(), inputs.end(),
-                  [](const auto& tensor) { return tensor.dims.size() < 3; })) {
+      std::ranges::any_of(inputs, [](const auto& tensor) { return tensor.dims.size() < 3; })) {
     return std::nullopt;
   }
   const graph::TensorShape& input = inputs[0];

@@ -3,7 +3,6 @@
 // operands (implicit product), so the bytes are those of the tensors.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 
 #include "graph/program/signature.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
 
 namespace prism::replayer {
 namespace {
@@ -306,9 +305,7 @@ std::optional<double> FrameworkOpBytes(const KernelView& view) {
   if (name == "embedding_dense_backward") {
     return EmbeddingGradientBytes(view);
   }
-  const auto* rule =
-      std::lower_bound(kOpRules.begin(), kOpRules.end(), name,
-                       [](const OpRule& r, std::string_view n) { return r.name < n; });
+  const auto* rule = std::ranges::lower_bound(kOpRules, name, {}, &OpRule::name);
   if (rule == kOpRules.end() || rule->name != name) {
     return std::nullopt;
   }

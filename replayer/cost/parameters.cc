@@ -176,8 +176,7 @@ Range RangeOf(const ParameterKey& known) {
   if (known.key.ends_with("_efficiency") && known.key != "gpu.hbm_efficiency") {
     return kShares;
   }
-  const auto found = std::find_if(kRanges.begin(), kRanges.end(),
-                                  [&](const Range& range) { return range.unit == known.unit; });
+  const auto found = std::ranges::find(kRanges, known.unit, &Range::unit);
   PRISM_CHECK_MSG(found != kRanges.end(), known.unit);
   return *found;
 }
@@ -187,8 +186,8 @@ std::string FaultOf(const ParameterKey& known, const graph::Parameter& given) {
     return fmt::format("parameter {} has the unit '{}'; it must be '{}'", given.key, given.unit,
                        known.unit);
   }
-  const bool zero = given.value == 0 &&
-                    std::find(kMayBeZero.begin(), kMayBeZero.end(), known.key) != kMayBeZero.end();
+  const bool zero =
+      given.value == 0 && std::ranges::find(kMayBeZero, known.key) != kMayBeZero.end();
   const Range range = RangeOf(known);
   if (zero || (given.value >= range.lowest && given.value <= range.highest)) {
     return {};
@@ -261,8 +260,7 @@ std::vector<std::string> CheckParameters(const graph::ParameterTable& table) {
       }
       continue;
     }
-    const auto known = std::find_if(kKeys.begin(), kKeys.end(),
-                                    [&](const ParameterKey& key) { return key.key == given.key; });
+    const auto known = std::ranges::find(kKeys, given.key, &ParameterKey::key);
     std::string fault = known == kKeys.end() ? fmt::format("parameter {} is unknown", given.key)
                                              : FaultOf(*known, given);
     if (!fault.empty()) {

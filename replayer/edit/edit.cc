@@ -58,8 +58,7 @@ Result<EditedJob> ApplyEdit(const graph::Graph& graph,
     const ProgramEdit& program = edit.programs[e];
     for (uint32_t rank = 0; rank < graph.ranks.size(); ++rank) {
       if (graph.ranks.role[rank] == program.role &&
-          (program.ranks.empty() ||
-           std::binary_search(program.ranks.begin(), program.ranks.end(), Rank(rank)))) {
+          (program.ranks.empty() || std::ranges::binary_search(program.ranks, Rank(rank)))) {
         edits_of[rank].push_back(e);
       }
     }

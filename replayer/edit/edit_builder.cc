@@ -252,9 +252,9 @@ void EditBuilder::SetOp(Rank rank, uint32_t op, DurationNs duration_ns) {
 
 Status EditBuilder::ForceAlgorithm(const std::string& communicator, NcclAlgorithm algorithm) {
   const bool all = communicator == "*";
-  const bool known =
-      std::any_of(graph_.communicators.name.begin(), graph_.communicators.name.end(),
-                  [&](uint32_t name) { return graph_.string(StringId(name)) == communicator; });
+  const bool known = std::ranges::any_of(graph_.communicators.name, [&](uint32_t name) {
+    return graph_.string(StringId(name)) == communicator;
+  });
   if (!all && !known) {
     return BadFile(fmt::format("no communicator is called '{}'", communicator));
   }

@@ -19,7 +19,7 @@ void SortByBegin(std::vector<TimeRange>* ranges) {
     }
     (*ranges)[at] = range;
     if (moves == 0) {
-      std::sort(ranges->begin(), ranges->end(), earlier);
+      std::ranges::sort(*ranges, earlier);
       return;
     }
   }

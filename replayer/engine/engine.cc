@@ -124,8 +124,7 @@ void Engine::Impl::Complete(TransferId transfer, TimeNs end) {
 }
 
 bool Engine::Impl::finished() const {
-  return std::all_of(timelines_.begin(), timelines_.end(),
-                     [](const auto& timeline) { return timeline->finished(); });
+  return std::ranges::all_of(timelines_, [](const auto& timeline) { return timeline->finished(); });
 }
 
 int64_t Engine::Impl::stream_looks() const {

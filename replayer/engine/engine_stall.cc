@@ -49,8 +49,7 @@ Engine::Impl::StallLine Engine::Impl::DescribeCollective(uint32_t c, OpPosition 
   std::vector<uint32_t> missing = meetings_.MissingEntries(entry.comm_class, global);
   for (uint32_t other = 0; other < partition_.classes.size() && line.waits_for == kNone; ++other) {
     for (const CommEntry& held : partition_.classes[other].comms) {
-      if (held.comm_class == entry.comm_class &&
-          std::binary_search(missing.begin(), missing.end(), held.entry)) {
+      if (held.comm_class == entry.comm_class && std::ranges::binary_search(missing, held.entry)) {
         line.waits_for = other;
         break;
       }
@@ -129,7 +128,7 @@ std::vector<std::string> Engine::Impl::DescribeStall() const {
     listed[c] = true;
     result.push_back(lines[c].text);
   }
-  std::reverse(result.begin(), result.end());  // what the others wait for comes first
+  std::ranges::reverse(result);  // what the others wait for comes first
   for (uint32_t c = 0; c < count; ++c) {
     if (!listed[c]) {
       result.push_back(lines[c].text);

@@ -37,9 +37,7 @@ void HostCursor::Prolong(OpPosition ops) {
 }
 
 void HostCursor::AddGap(Gap gap) {
-  const auto after = std::upper_bound(
-      gaps_.begin(), gaps_.end(), gap.position,
-      [](OpPosition position, const Gap& other) { return position < other.position; });
+  const auto after = std::ranges::upper_bound(gaps_, gap.position, {}, &Gap::position);
   gaps_.insert(after, gap);
 }
 
@@ -86,9 +84,7 @@ void HostCursor::IssueOps(OpTraces* traces) {
 }
 
 const HostCursor::Segment& HostCursor::SegmentAt(OpPosition position) const {
-  const auto after =
-      std::upper_bound(segments_.begin(), segments_.end(), position,
-                       [](OpPosition op, const Segment& segment) { return op < segment.begin; });
+  const auto after = std::ranges::upper_bound(segments_, position, {}, &Segment::begin);
   return *std::prev(after);
 }
 

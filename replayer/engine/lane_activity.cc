@@ -1,7 +1,6 @@
 #include "replayer/engine/lane_activity.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "replayer/engine/lane_rows.h"
@@ -56,9 +55,8 @@ void LaneActivity::MakeTotals() {
 
 // By begin in the first lane.
 void LaneActivity::SortPending() {
-  std::stable_sort(pending_.begin(), pending_.end(), [](const Row& a, const Row& b) {
-    return *a.ranges.begin() < *b.ranges.begin();
-  });
+  std::ranges::stable_sort(
+      pending_, [](const Row& a, const Row& b) { return *a.ranges.begin() < *b.ranges.begin(); });
 }
 
 // How many of the pending rows, from the first on, begin at or before `until` in all lanes.

@@ -1,7 +1,6 @@
 // One stream of a class: until when it is busy in each lane, and when it computed.
 #pragma once
 
-#include <cstdint>
 #include <vector>
 
 #include "graph/base/time.h"

@@ -99,8 +99,7 @@ void Meetings::SettleAlone(const Post& send) {
 
 Meetings::Meeting& Meetings::MeetingAt(uint32_t comm_class, int64_t sequence) {
   std::vector<Meeting>& open = meetings_[comm_class];
-  auto found = std::find_if(open.begin(), open.end(),
-                            [&](const Meeting& m) { return m.sequence == sequence; });
+  auto found = std::ranges::find(open, sequence, &Meeting::sequence);
   if (found != open.end()) {
     return *found;
   }

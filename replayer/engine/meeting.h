@@ -10,7 +10,6 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
-#include <span>
 #include <vector>
 
 #include "graph/base/time.h"

@@ -108,7 +108,7 @@ TimeNs OpTraces::EndTime(OpPosition position) const {
 }
 
 const Timeline& OpTraces::Of(uint32_t lane) const {
-  const auto found = std::find(lanes_.begin(), lanes_.end(), lane);
+  const auto found = std::ranges::find(lanes_, lane);
   return timelines_[static_cast<size_t>(found - lanes_.begin())];
 }
 

@@ -71,7 +71,7 @@ class Partitioner {
       auto held = graph_.ranks.comms(Rank(rank));
       for (uint32_t slot = 0; slot < held.size(); ++slot) {
         auto members = comms.members_of(CommId(held[slot]));
-        auto found = std::lower_bound(members.begin(), members.end(), rank);
+        auto found = std::ranges::lower_bound(members, rank);
         PRISM_CHECK(found != members.end() && *found == rank);
         member_slot_[comms.begin[held[slot]] + static_cast<uint32_t>(found - members.begin())] =
             slot;
@@ -91,7 +91,7 @@ class Partitioner {
       for (size_t i = 0; i < members.size(); ++i) {
         held.push_back(Pair(graph_.ranks.role[members[i]], member_slot_[comms.begin[comm] + i]));
       }
-      std::sort(held.begin(), held.end());
+      std::ranges::sort(held);
       comm_colour_.push_back(colours.Of({topology, std::move(held)}));
     }
   }
@@ -143,7 +143,7 @@ class Partitioner {
     timeline_of_ = classes_.class_of;
     meeting_of_ = result_.comm_class_of;
     by_time_ = false;
-    const bool differ = std::any_of(effects_.begin(), effects_.end(), [](const RankEffect& effect) {
+    const bool differ = std::ranges::any_of(effects_, [](const RankEffect& effect) {
       return effect.compute_factor != 1 || effect.delay_ns != 0;
     });
     if (differ) {
@@ -203,7 +203,7 @@ class Partitioner {
     for (size_t i = 0; i < members.size(); ++i) {
       entries.push_back(Pair(classes_.class_of[members[i]], member_slot_[comms.begin[comm] + i]));
     }
-    std::sort(entries.begin(), entries.end());
+    std::ranges::sort(entries);
     entries.erase(std::unique(entries.begin(), entries.end()), entries.end());
     return entries;
   }
@@ -283,7 +283,7 @@ class Partitioner {
       }
     }
     for (std::vector<Rank>& of_class : lanes) {
-      std::stable_sort(of_class.begin(), of_class.end(), [this](Rank a, Rank b) {
+      std::ranges::stable_sort(of_class, [this](Rank a, Rank b) {
         return effects_[a.value()].compute_factor < effects_[b.value()].compute_factor;
       });
       for (uint32_t lane = 0; lane < of_class.size(); ++lane) {
@@ -301,7 +301,7 @@ class Partitioner {
     for (uint32_t slot = 0; slot < held.size(); ++slot) {
       uint32_t id = result_.comm_class_of[held[slot]];
       const Words& entries = entries_[id];
-      auto found = std::lower_bound(entries.begin(), entries.end(), Pair(class_index, slot));
+      auto found = std::ranges::lower_bound(entries, Pair(class_index, slot));
       rank_class.comms.push_back({id, static_cast<uint32_t>(found - entries.begin()), {}});
     }
   }

@@ -23,7 +23,7 @@ Status CheckPlacement(uint32_t ranks, const std::vector<uint32_t>& placement) {
         fmt::format("the placement has {} ranks, but the job has {}", placement.size(), ranks));
   }
   std::vector<uint32_t> places = placement;
-  std::sort(places.begin(), places.end());
+  std::ranges::sort(places);
   const auto twice = std::adjacent_find(places.begin(), places.end());
   return twice == places.end()
              ? OkStatus()
@@ -47,9 +47,9 @@ Status CheckOptions(const graph::Graph& graph, const ReplayOptions& options) {
 
 Placement::Placement(const graph::Graph& graph, const ReplayOptions& options)
     : graph_(graph), options_(options), gpus_per_node_(GpusPerNode(graph)) {
-  slow_links_ =
-      std::any_of(options.perturbations.begin(), options.perturbations.end(),
-                  [](const Perturbation& p) { return p.kind == PerturbationKind::kLink; });
+  slow_links_ = std::ranges::any_of(options.perturbations, [](const Perturbation& p) {
+    return p.kind == PerturbationKind::kLink;
+  });
 }
 
 PeerLoad::Reach ReachOf(const CommTopology& topology) {
@@ -106,7 +106,7 @@ CommTopology Placement::Topology(uint32_t comm) const {
     for (uint32_t member : members) {
       moved.push_back(options_.placement[member]);
     }
-    std::sort(moved.begin(), moved.end());
+    std::ranges::sort(moved);
     places = moved;
   }
   CommTopology topology = TopologyOf(places, graph_.cluster.gpus_per_node);
@@ -139,7 +139,7 @@ void Placement::FindSlowLinks(std::span<const uint32_t> places, CommTopology* to
         std::max(topology->slow_factor, NodeLinkFactor(nodes[i], nodes[(i + 1) % nodes.size()]));
   }
   const auto holds = [&](int32_t node) {
-    return std::binary_search(nodes.begin(), nodes.end(), static_cast<uint32_t>(node));
+    return std::ranges::binary_search(nodes, static_cast<uint32_t>(node));
   };
   for (const Perturbation& p : options_.perturbations) {
     if (p.kind == PerturbationKind::kLink && holds(p.node_a) && holds(p.node_b)) {

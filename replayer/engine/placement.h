@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "graph/base/status.h"
 #include "graph/graph.h"

@@ -36,7 +36,7 @@ RankTimeline::RankTimeline(const Config& config)
            rank_class_.interference.empty();
   if (config.options->breakdown) {
     const auto& most = plan_.most_transfers;
-    activity_.Reserve(most.empty() ? 0 : *std::max_element(most.begin(), most.end()));
+    activity_.Reserve(most.empty() ? 0 : *std::ranges::max_element(most));
   }
   for (StreamCursor& cursor : cursors_) {
     StartIteration(&cursor);

@@ -1,6 +1,5 @@
 // The part of RankTimeline that keeps and answers: activity, gates, obstacles, results.
 #include <algorithm>
-#include <limits>
 
 #include "replayer/engine/lane_rows.h"
 #include "replayer/engine/rank_timeline.h"

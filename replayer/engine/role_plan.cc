@@ -98,7 +98,7 @@ class Builder {
 
   [[nodiscard]] bool IsHeldBack(uint16_t stream) const {
     const std::vector<Step>& steps = plan_.streams[stream];
-    return std::any_of(steps.begin(), steps.end(), [](const Step& step) {
+    return std::ranges::any_of(steps, [](const Step& step) {
       return step.kind == StepKind::kCollective || step.kind == StepKind::kPeerGroup ||
              (step.kind == StepKind::kWait && step.aux != kNone);
     });

@@ -1,7 +1,6 @@
 #include "replayer/memory/block_set.h"
 
 #include <algorithm>
-#include <iterator>
 
 #include "graph/base/check.h"
 

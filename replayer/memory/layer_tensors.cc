@@ -1,6 +1,5 @@
 #include "replayer/memory/layer_tensors.h"
 
-#include <algorithm>
 #include <numeric>
 
 #include "graph/program/rank_shape.h"

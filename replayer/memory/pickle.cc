@@ -1,7 +1,6 @@
 #include "replayer/memory/pickle.h"
 
 #include <bit>
-#include <cstring>
 #include <limits>
 #include <optional>
 

@@ -40,8 +40,8 @@ void StagePasses::Run(const std::vector<ChunkPass>& passes, bool everything) {
 std::optional<PassRepeats> StagePasses::PairsOf(const std::vector<ChunkPass>& passes) const {
   const bool alike = in_flight_.size() == 1 && beside_.offloaded == nullptr &&
                      beside_.sharded == nullptr && to_defer_ == 0;
-  const auto backward = std::count_if(passes.begin(), passes.end(),
-                                      [](const ChunkPass& pass) { return !pass.forward; });
+  const auto backward =
+      std::ranges::count_if(passes, [](const ChunkPass& pass) { return !pass.forward; });
   return alike ? std::optional(PassRepeats(backward, account_)) : std::nullopt;
 }
 

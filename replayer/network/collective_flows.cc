@@ -23,8 +23,8 @@ struct Member {
 
 std::vector<Member> NodesOf(std::span<const uint32_t> members, const NicPlaces& places) {
   std::vector<uint32_t> ranks(members.begin(), members.end());
-  std::sort(ranks.begin(), ranks.end(),
-            [&](uint32_t a, uint32_t b) { return places.GpuOf(a) < places.GpuOf(b); });
+  std::ranges::sort(ranks,
+                    [&](uint32_t a, uint32_t b) { return places.GpuOf(a) < places.GpuOf(b); });
   std::vector<Member> nodes;
   for (const uint32_t rank : ranks) {
     if (nodes.empty() || nodes.back().node != places.NodeOf(rank)) {

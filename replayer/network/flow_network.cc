@@ -99,9 +99,8 @@ Status FlowNetwork::Start(uint32_t slot, std::vector<TransferEnd>* ends) {
     }
     const bool counted = previous != nullptr && previous->from_node == edge.from_node &&
                          previous->to_node == edge.to_node;
-    const bool crosses = std::any_of(way_.begin(), way_.end(), [this](LinkId link) {
-      return topology_.links()[link].between_clusters;
-    });
+    const bool crosses = std::ranges::any_of(
+        way_, [this](LinkId link) { return topology_.links()[link].between_clusters; });
     crossings += crosses && !counted ? 1 : 0;
     previous = &edge;
   }

@@ -1,7 +1,6 @@
 #include "replayer/network/flow_queue.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "graph/base/check.h"
@@ -71,7 +70,7 @@ void FlowQueue::EndNext(std::vector<uint32_t>* owners) {
     EraseFront();
     SettleFront();
   }
-  std::sort(ending_.begin(), ending_.end());
+  std::ranges::sort(ending_);
   for (const FlowId flow : ending_) {
     owners->push_back(flights_[flow].owner);
     solver_.Remove(flow);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "graph/base/divide.h"
 
@@ -35,9 +34,8 @@ FabricSize FabricSizeOf(const graph::ClusterSpec& cluster,
 FabricSize FabricSizeOf(const Engine& engine) {
   const graph::Graph& graph = engine.graph();
   const std::vector<uint32_t>& placement = engine.options().placement;
-  const uint32_t gpus = placement.empty()
-                            ? graph.ranks.size()
-                            : *std::max_element(placement.begin(), placement.end()) + 1;
+  const uint32_t gpus =
+      placement.empty() ? graph.ranks.size() : *std::ranges::max_element(placement) + 1;
   FabricSize size = FabricSizeOf(graph.cluster, engine.collective_cost(), gpus);
   size.nic_bytes_per_s /= engine.options().comm_scale;
   return size;

@@ -5,8 +5,6 @@
 // of equally full links not always the first is taken.
 #include "replayer/network/routing.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 
 #include "graph/base/mix.h"

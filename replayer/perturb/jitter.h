@@ -25,7 +25,7 @@ struct Jitter {
   }
 
   [[nodiscard]] bool any() const {
-    return std::any_of(spread.begin(), spread.end(), [](double s) { return s > 0; });
+    return std::ranges::any_of(spread, [](double s) { return s > 0; });
   }
 };
 

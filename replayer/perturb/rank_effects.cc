@@ -112,7 +112,7 @@ double HostFactor(const std::vector<Perturbation>& perturbations, Rank rank) {
   for (const Perturbation& perturbation : perturbations) {
     const std::vector<Rank>& ranks = perturbation.ranks;
     if (perturbation.kind == PerturbationKind::kHost &&
-        std::find(ranks.begin(), ranks.end(), rank) != ranks.end()) {
+        std::ranges::find(ranks, rank) != ranks.end()) {
       factor *= perturbation.factor;
     }
   }
@@ -124,7 +124,7 @@ std::vector<HostPause> HostPauses(const std::vector<Perturbation>& perturbations
   for (const Perturbation& perturbation : perturbations) {
     const std::vector<Rank>& ranks = perturbation.ranks;
     if (perturbation.kind == PerturbationKind::kPeriodic && perturbation.period_iterations > 0 &&
-        std::find(ranks.begin(), ranks.end(), rank) != ranks.end()) {
+        std::ranges::find(ranks, rank) != ranks.end()) {
       pauses.push_back({perturbation.period_iterations, perturbation.duration_ns});
     }
   }

@@ -1,9 +1,7 @@
 #include "replayer/report/html.h"
 
 #include <algorithm>
-#include <iterator>
 #include <map>
-#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>

@@ -1,6 +1,7 @@
 #include "replayer/report/summary.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -58,16 +59,15 @@ void FillMemory(const graph::Graph& graph, Summary* summary) {
   for (const graph::MemoryClass& outside : memory.outside) {
     // One line for all communicators of NCCL: "nccl:tp", "nccl:dp", ... are one class here.
     const std::string name = outside.name.substr(0, outside.name.find_first_of(": "));
-    const auto same = std::find_if(classes.begin(), classes.end(),
-                                   [&](const auto& entry) { return entry.name == name; });
+    const auto same =
+        std::ranges::find_if(classes, [&](const auto& entry) { return entry.name == name; });
     if (same == classes.end()) {
       classes.push_back({name, outside.bytes, outside.mark});
     } else {
       same->bytes += outside.bytes;
     }
   }
-  std::stable_sort(classes.begin(), classes.end(),
-                   [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+  std::ranges::stable_sort(classes, [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
 }
 
 // The kind of communicator whose transfers take longest, and their time on one member.
@@ -126,8 +126,7 @@ std::vector<Bottleneck> FindBottlenecks(const graph::Graph& graph,
          fmt::format("idle (no kernel issued, or other ranks late); most on {} ({:.1f} %)", role,
                      100 * share)});
   }
-  std::stable_sort(found.begin(), found.end(),
-                   [](const Bottleneck& a, const Bottleneck& b) { return a.share > b.share; });
+  std::ranges::stable_sort(found, std::ranges::greater{}, &Bottleneck::share);
   return found;
 }
 

@@ -1,7 +1,6 @@
 #include "replayer/report/text.h"
 
 #include <algorithm>
-#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -177,7 +176,7 @@ std::string WarningLines(std::vector<graph::Warning> warnings) {
   if (warnings.empty()) {
     return "  warnings          none\n";
   }
-  std::stable_sort(warnings.begin(), warnings.end(), [](const auto& a, const auto& b) {
+  std::ranges::stable_sort(warnings, [](const auto& a, const auto& b) {
     return ComesFirst(a) != ComesFirst(b) ? ComesFirst(a) : a.count > b.count;
   });
   std::string text;

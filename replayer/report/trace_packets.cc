@@ -161,7 +161,7 @@ void TracePackets::WriteEvent(const Event& event) {
 }
 
 std::string TracePackets::Finish() {
-  std::sort(events_.begin(), events_.end(), [](const Event& a, const Event& b) {
+  std::ranges::sort(events_, [](const Event& a, const Event& b) {
     return std::tie(a.time, a.order) < std::tie(b.time, b.order);
   });
   for (const Event& event : events_) {

@@ -13,7 +13,7 @@ bool IsKernel(const StageOp& op, const LoweredTables& tables) {
 
 // Only a stream that computes pays; others pass the wait on.
 bool Contains(const std::vector<uint16_t>& streams, uint16_t stream) {
-  return std::binary_search(streams.begin(), streams.end(), stream);
+  return std::ranges::binary_search(streams, stream);
 }
 
 struct RecordedEvent {
@@ -46,7 +46,7 @@ BlockCharges ChargesOf(const LoweredBlock& block,
                        const LoweredTables& tables,
                        const std::vector<uint16_t>& kernel_streams) {
   BlockCharges charges;
-  const bool only_work = std::all_of(block.ops.begin(), block.ops.end(), [](const StageOp& op) {
+  const bool only_work = std::ranges::all_of(block.ops, [](const StageOp& op) {
     return op.kind == StageOpKind::kWork || op.kind == StageOpKind::kRecord;
   });
   if (only_work) {
@@ -79,8 +79,7 @@ BlockCharges ChargesOf(const LoweredBlock& block,
       charges.exports.push_back({left.mark, stream, left.transfer});
     });
   }
-  std::stable_sort(charges.exports.begin(), charges.exports.end(),
-                   [](const BlockExport& a, const BlockExport& b) { return a.op < b.op; });
+  std::ranges::stable_sort(charges.exports, {}, &BlockExport::op);
   return charges;
 }
 

@@ -2,10 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <utility>
-
-#include <fmt/format.h>
 
 #include "graph/base/intern.h"
 #include "replayer/cost/cluster_check.h"
@@ -14,8 +10,6 @@
 
 namespace prism::replayer {
 namespace {
-
-using graph::GroupAxis;
 
 DurationNs Scaled(DurationNs duration, double scale) {
   return scale == 1 ? duration : std::llround(static_cast<double>(duration) * scale);
@@ -115,7 +109,7 @@ void StageCostModel::BindTransfers(const CollectiveCost& cost, double scale) {
       for (const uint32_t t : calls.transfers) {
         by_axis[transfers[t].axis] += costs_.transfer_ns[kind][t];
       }
-      costs_.collective_ns[kind].push_back(*std::max_element(by_axis.begin(), by_axis.end()));
+      costs_.collective_ns[kind].push_back(*std::ranges::max_element(by_axis));
     }
   }
   costs_.meeting_ns.clear();
@@ -236,7 +230,7 @@ void StageCostModel::BindStage(size_t stage) {
                 at_mark.begin() + static_cast<std::ptrdiff_t>(instruction.mark * width));
     } else if (instruction.kind == InstructionKind::kWork &&
                plan_.tables.works[instruction.index].kind == graph::OpKind::kKernel) {
-      const auto k = std::find(streams.begin(), streams.end(), instruction.stream);
+      const auto k = std::ranges::find(streams, instruction.stream);
       computed[static_cast<size_t>(k - streams.begin())] += costs_.work_ns[instruction.index];
     }
   }

@@ -18,8 +18,6 @@
 
 namespace prism::replayer {
 
-class ComputeCost;
-
 struct StageCosts {
   std::vector<DurationNs> work_ns;                     // by WorkItem
   std::vector<DurationNs> span_ns;                     // by HostSpan

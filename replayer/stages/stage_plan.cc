@@ -5,8 +5,6 @@
 #include <unordered_map>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "replayer/stages/block_charges.h"
 #include "replayer/stages/charge_tracker.h"
 #include "replayer/stages/stage_matching.h"

@@ -1,6 +1,5 @@
 // How a StageRun takes many equal rounds at once (stage_run.h says why it may).
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <utility>
 #include <vector>

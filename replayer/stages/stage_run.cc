@@ -21,7 +21,7 @@ StageRun::StageRun(const StagePlan& plan, const StageCostModel& model, bool deta
 
 bool StageRun::Run(int32_t iterations) {
   for (Stage& stage : state_.stages) {
-    std::fill(stage.tails.begin(), stage.tails.end(), 0);
+    std::ranges::fill(stage.tails, 0);
     stage.host = 0;
     stage.activity = {};
   }
@@ -59,7 +59,7 @@ bool StageRun::IsSteady() const {
 void StageRun::BeginIteration(bool collects) {
   collects_ = collects;
   for (std::vector<TimeNs>& arrivals : state_.arrivals) {
-    std::fill(arrivals.begin(), arrivals.end(), kUnknown);
+    std::ranges::fill(arrivals, kUnknown);
   }
   for (size_t m = 0; m < state_.meetings.size(); ++m) {
     state_.meetings[m] = {plan_.meetings[m].members, 0};
@@ -69,8 +69,8 @@ void StageRun::BeginIteration(bool collects) {
     stage.start = StartOf(s);
     stage.before = stage.tails;
     stage.before.push_back(stage.host);
-    std::fill(stage.events.begin(), stage.events.end(), kUnknown);
-    std::fill(stage.lanes.begin(), stage.lanes.end(), LaneCursor{});
+    std::ranges::fill(stage.events, kUnknown);
+    std::ranges::fill(stage.lanes, LaneCursor{});
     stage.waits = {};
     stage.bases.assign(1, stage.host);
     Wake(s);

@@ -92,7 +92,7 @@ bool StageTopologies::OnNode(int32_t from_stage, int32_t to_stage) {
 }
 
 void StageTopologies::NoteUneven(std::string family) {
-  const auto place = std::lower_bound(uneven_.begin(), uneven_.end(), family);
+  const auto place = std::ranges::lower_bound(uneven_, family);
   if (place == uneven_.end() || *place != family) {
     uneven_.insert(place, std::move(family));
   }

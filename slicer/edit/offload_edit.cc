@@ -17,8 +17,6 @@
 namespace prism::slicer {
 namespace {
 
-using graph::Program;
-
 // Streams that the program did not have before it was offloaded.
 CopyStreams StreamsOf(uint32_t role, uint16_t compute, EditedGraph* edited) {
   const uint16_t next = edited->graph.roles[role].program.stream_count;
@@ -100,7 +98,7 @@ Status OffloadActivations(const OffloadEdit& edit, EditedGraph* edited) {
           "'{}', {} stay on the device: {} instead of {}",
           alive, role.name, left, FormatBytes(left * bytes), FormatBytes(alive * bytes));
     }
-    std::fill(layers.bytes.begin(), layers.bytes.end(), bytes);
+    std::ranges::fill(layers.bytes, bytes);
     const CopyStreams streams = StreamsOf(r, ComputeStream(role.program), edited);
     role.program = WithCopies(role.program, layers, edit.prefetch, streams);
   }

@@ -9,7 +9,6 @@
 #include <iterator>
 #include <set>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>

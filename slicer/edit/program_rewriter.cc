@@ -16,7 +16,7 @@ uint16_t ComputeStream(const graph::Program& program) {
   for (uint32_t op = 0; op < program.size(); ++op) {
     kernels[program.stream[op]] += program.kind[op] == OpKind::kKernel ? 1 : 0;
   }
-  return static_cast<uint16_t>(std::max_element(kernels.begin(), kernels.end()) - kernels.begin());
+  return static_cast<uint16_t>(std::ranges::max_element(kernels) - kernels.begin());
 }
 
 std::vector<bool> WaitedFor(const graph::Program& program) {

@@ -87,8 +87,7 @@ class RoleRecompute {
   }
 
   [[nodiscard]] bool has_passes() const {
-    return std::find(passes_.pass.begin(), passes_.pass.end(), Pass::kForward) !=
-           passes_.pass.end();
+    return std::ranges::find(passes_.pass, Pass::kForward) != passes_.pass.end();
   }
   [[nodiscard]] int64_t kernels() const { return kernels_; }
 

@@ -20,7 +20,6 @@ namespace prism::slicer {
 namespace {
 
 using graph::Fragment;
-using graph::FragmentCommunicator;
 using graph::GridAxis;
 using graph::OpKind;
 using graph::RankGrid;

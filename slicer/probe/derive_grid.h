@@ -6,7 +6,6 @@
 // only have to be products of coordinates afterwards (graph/job/rank_grid.h).
 #pragma once
 
-#include <cstdint>
 #include <vector>
 
 #include "graph/base/status.h"

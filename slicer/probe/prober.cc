@@ -65,7 +65,7 @@ std::vector<int32_t> MembersOf(const std::vector<int32_t>& classes, int32_t firs
 std::vector<int32_t> AllBut(const std::vector<int32_t>& roots, int32_t size) {
   std::vector<int32_t> others;
   for (int32_t coordinate = 0; coordinate < size; ++coordinate) {
-    if (!std::binary_search(roots.begin(), roots.end(), coordinate)) {
+    if (!std::ranges::binary_search(roots, coordinate)) {
       others.push_back(coordinate);
     }
   }
@@ -395,7 +395,7 @@ std::string Probe::NameOf(const RankGrid& grid, Rank representative) const {
       const std::string& axis_name = grid.axes()[axis].name;
       const int32_t own = grid.Coordinate(representative, axis);
       const std::vector<int32_t>& roots = axes_[axis].roots;
-      const bool is_other = !roots.empty() && !std::binary_search(roots.begin(), roots.end(), own);
+      const bool is_other = !roots.empty() && !std::ranges::binary_search(roots, own);
       name += fmt::format(
           "{}{} {}", name.empty() ? "" : ", ", axis_name == "pp" ? "stage" : axis_name,
           is_other ? fmt::format("not {}", fmt::join(roots, ",")) : fmt::to_string(own));

@@ -1,6 +1,5 @@
 #include "slicer/record/block_class.h"
 
-#include <algorithm>
 #include <array>
 #include <string_view>
 #include <utility>

@@ -5,7 +5,6 @@
 // most.
 #include "slicer/record/early_counter.h"
 
-#include <algorithm>
 #include <set>
 #include <utility>
 

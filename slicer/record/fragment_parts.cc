@@ -60,7 +60,7 @@ Result<std::vector<graph::FragmentCommunicator>> MakeCommunicators(const OpTable
       return MembersUnknown(comm, world);
     }
     graph::FragmentCommunicator made = {comm.name, comm.members, comm.group_number};
-    std::sort(made.members.begin(), made.members.end());
+    std::ranges::sort(made.members);
     communicators.push_back(std::move(made));
   }
   return communicators;

@@ -1,7 +1,6 @@
 #include "slicer/record/memory_tracker.h"
 
 #include <algorithm>
-#include <functional>
 #include <map>
 
 #include <fmt/format.h>

@@ -33,12 +33,12 @@ bool IsDataType(uint8_t value) {
 
 // Fragments list members in ascending order, and a root counts in that order.
 int32_t RootAmongAscending(const RecordedCommunicator& comm, int32_t root) {
-  if (root < 0 || !comm.members_known || std::is_sorted(comm.members.begin(), comm.members.end())) {
+  if (root < 0 || !comm.members_known || std::ranges::is_sorted(comm.members)) {
     return root;
   }
   const Rank rank = comm.members[static_cast<size_t>(root)];
-  return static_cast<int32_t>(std::count_if(comm.members.begin(), comm.members.end(),
-                                            [rank](Rank member) { return member < rank; }));
+  return static_cast<int32_t>(
+      std::ranges::count_if(comm.members, [rank](Rank member) { return member < rank; }));
 }
 
 }  // namespace
@@ -327,8 +327,8 @@ Status OpStream::PushGroupEnd(const Record& record) {
     PRISM_ASSIGN_OR_RETURN(const graph::PeerTransfer resolved, TransferOf(transfer.body));
     const uint16_t stream = StreamOf(transfer.stream);
     late_waits_.Transfer(transfer.stream);
-    auto group = std::find_if(groups.begin(), groups.end(),
-                              [&](const auto& entry) { return entry.first == stream; });
+    auto group =
+        std::ranges::find_if(groups, [&](const auto& entry) { return entry.first == stream; });
     if (group == groups.end()) {
       group = groups.insert(groups.end(), {stream, graph::PeerGroup()});
     }

@@ -28,7 +28,7 @@ Phase PhaseOfMarker(const std::string& name) {
 }
 
 uint32_t FirstAfter(const std::vector<uint32_t>& moments, uint32_t moment) {
-  const auto found = std::upper_bound(moments.begin(), moments.end(), moment);
+  const auto found = std::ranges::upper_bound(moments, moment);
   return found == moments.end() ? PassHistory::kNever : *found;
 }
 

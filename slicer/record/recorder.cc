@@ -308,8 +308,7 @@ std::vector<graph::Warning> Recorder::Warnings(const OddIterations& odd) const {
          .example = fmt::format("rank {}: iteration {} stands for all; {}", options_.rank.value(),
                                 *steady_iteration(), search_.difference())});
   }
-  std::sort(warnings.begin(), warnings.end(),
-            [](const auto& a, const auto& b) { return a.code < b.code; });
+  std::ranges::sort(warnings, [](const auto& a, const auto& b) { return a.code < b.code; });
   return warnings;
 }
 

@@ -56,13 +56,12 @@ Result<graph::Graph> AdoptFragment(const graph::Graph& graph, graph::Fragment fr
   PRISM_ASSIGN_OR_RETURN(graph::Graph made, Stitch(std::move(input)));
   made.ranks.source = graph.ranks.source;
   made.assumptions = graph.assumptions;
-  made.assumptions.push_back(
-      fmt::format("{} of {} now do what rank {} did instead of the graph (--on-mismatch adopt)",
-                  std::count(graph.ranks.role.begin(), graph.ranks.role.end(), role),
-                  graph.roles[role].name, adopted.value()));
+  made.assumptions.push_back(fmt::format(
+      "{} of {} now do what rank {} did instead of the graph (--on-mismatch adopt)",
+      std::ranges::count(graph.ranks.role, role), graph.roles[role].name, adopted.value()));
   made.warnings.insert(made.warnings.end(), graph.warnings.begin(), graph.warnings.end());
-  std::stable_sort(made.warnings.begin(), made.warnings.end(),
-                   [](const auto& a, const auto& b) { return a.code < b.code; });
+  std::ranges::stable_sort(made.warnings,
+                           [](const auto& a, const auto& b) { return a.code < b.code; });
   return made;
 }
 

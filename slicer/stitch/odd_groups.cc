@@ -88,9 +88,8 @@ std::vector<graph::Warning> FindOddGroups(const std::vector<RecordedRole>& roles
   std::vector<graph::Warning> odd;
   for (const auto& [sequence, uses] : UsesOf(roles)) {
     const auto has = [&, &uses = uses](size_t role, const GridGroup& family) {
-      return std::any_of(uses.begin(), uses.end(), [&](const Use& use) {
-        return use.role == role && FamilyOf(roles, use) == family;
-      });
+      return std::ranges::any_of(
+          uses, [&](const Use& use) { return use.role == role && FamilyOf(roles, use) == family; });
     };
     // The family that most ranks use for it; on ties the first.
     const Use* usual = nullptr;

@@ -29,9 +29,7 @@ class Communicators {
 
   // Index of the family, for CommunicatorOf.
   size_t FamilyOf(const CommunicatorPattern& pattern) {
-    const auto found = std::find_if(families_.begin(), families_.end(), [&](const Family& family) {
-      return family.pattern == pattern;
-    });
+    const auto found = std::ranges::find(families_, pattern, &Family::pattern);
     if (found != families_.end()) {
       return static_cast<size_t>(found - families_.begin());
     }
@@ -48,7 +46,7 @@ class Communicators {
       if (list.empty()) {
         continue;
       }
-      if (!std::binary_search(list.begin(), list.end(), grid_.Coordinate(rank, axis))) {
+      if (!std::ranges::binary_search(list, grid_.Coordinate(rank, axis))) {
         return kNone;
       }
       lowest = grid_.Moved(lowest, axis, list.front());

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
-#include <optional>
 
 #include <fmt/format.h>
 
@@ -120,7 +119,7 @@ class Stitcher {
       }
       PRISM_ASSIGN_OR_RETURN(RecordedRole recorded,
                              Describe(input_.plan.roles[planned], *fragment));
-      const auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const auto& others) {
+      const auto kind = std::ranges::find_if(kinds, [&](const auto& others) {
         return Compare(others.front(), recorded) == Likeness::kSame;
       });
       if (kind == kinds.end()) {
@@ -144,14 +143,13 @@ class Stitcher {
   Status ReplaceIfOutvoted(uint32_t planned) {
     PlannedRole& plan = input_.plan.roles[planned];
     PRISM_ASSIGN_OR_RETURN(const auto kinds, KindsOf(planned));
-    const auto own = std::find_if(kinds.begin(), kinds.end(), [&](const auto& kind) {
-      return std::any_of(kind.begin(), kind.end(), [&](const RecordedRole& recorded) {
+    const auto own = std::ranges::find_if(kinds, [&](const auto& kind) {
+      return std::ranges::any_of(kind, [&](const RecordedRole& recorded) {
         return recorded.fragment->rank == plan.representative;
       });
     });
-    const auto most =
-        std::max_element(kinds.begin(), kinds.end(),
-                         [](const auto& a, const auto& b) { return a.size() < b.size(); });
+    const auto most = std::ranges::max_element(
+        kinds, [](const auto& a, const auto& b) { return a.size() < b.size(); });
     if (own == kinds.end() || most->size() <= own->size() ||
         Compare(own->front(), most->front()) == Likeness::kDifferent) {
       return OkStatus();
@@ -219,11 +217,9 @@ class Stitcher {
   // Whether the rank is known to be only similar to the representative of its role.
   [[nodiscard]] bool IsMarked(Rank rank, uint32_t planned) const {
     const Rank representative = input_.plan.roles[planned].representative;
-    return std::any_of(input_.plan.approximated_axes.begin(), input_.plan.approximated_axes.end(),
-                       [&](size_t axis) {
-                         return grid_.Coordinate(rank, axis) !=
-                                grid_.Coordinate(representative, axis);
-                       });
+    return std::ranges::any_of(input_.plan.approximated_axes, [&](size_t axis) {
+      return grid_.Coordinate(rank, axis) != grid_.Coordinate(representative, axis);
+    });
   }
 
   void AddWarning(const graph::Warning& warning) {
@@ -315,8 +311,7 @@ class Stitcher {
   // Reports ranks that are only similar to their role: how many, and how far recorded ones were
   // from theirs.
   void TellOfMarked() {
-    const auto like = std::count(graph_.ranks.source.begin(), graph_.ranks.source.end(),
-                                 RankSource::kApproximated);
+    const auto like = std::ranges::count(graph_.ranks.source, RankSource::kApproximated);
     if (like == 0) {
       return;
     }
@@ -378,7 +373,7 @@ class Stitcher {
       graph_.ranks.source[rank.value()] = RankSource::kRecorded;
     }
     graph_.sandbox_ranks = input_.sandbox_ranks;
-    std::sort(graph_.sandbox_ranks.begin(), graph_.sandbox_ranks.end());
+    std::ranges::sort(graph_.sandbox_ranks);
     for (const Rank rank : graph_.sandbox_ranks) {
       PRISM_CHECK_LT(rank.value(), graph_.ranks.source.size());
       graph_.ranks.source[rank.value()] = RankSource::kSandbox;

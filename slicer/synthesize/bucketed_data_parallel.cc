@@ -166,7 +166,7 @@ class BucketedDataParallel : public DataParallel {
   [[nodiscard]] bool AveragesWhole(int32_t chunk, int64_t microbatch) const {
     const std::vector<GradBuffer>& buffers = chunks_[static_cast<size_t>(chunk)].buffers;
     return scatters_ && microbatch == rank_.job.microbatches() - 1 &&
-           std::any_of(buffers.begin(), buffers.end(), [this](const GradBuffer& buffer) {
+           std::ranges::any_of(buffers, [this](const GradBuffer& buffer) {
              return Averages(buffer) && !Scatters(buffer);
            });
   }
@@ -438,7 +438,7 @@ class BucketedDataParallel : public DataParallel {
     for (const GradPlace& place : gradients.places[call.unit]) {
       const GradBuffer& buffer = gradients.buffers[place.buffer];
       const uint32_t slot = buffer.buckets[place.bucket].gather;
-      if (Shards(buffer) && std::find(slots.begin(), slots.end(), slot) == slots.end()) {
+      if (Shards(buffer) && std::ranges::find(slots, slot) == slots.end()) {
         slots.push_back(slot);
       }
     }

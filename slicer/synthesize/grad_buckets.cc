@@ -46,7 +46,7 @@ ChunkGradients LayOutGradients(const RankShape& rank, const ModelChunk& chunk) {
     }
   }
   for (auto& [kind, members] : kinds) {
-    std::reverse(members.begin(), members.end());
+    std::ranges::reverse(members);
     const auto of = [&chunk](const Member& member) -> const graph::UnitParameter& {
       return chunk.units[member.unit].content->blocks.parameters[member.parameter];
     };

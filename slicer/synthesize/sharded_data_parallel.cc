@@ -174,8 +174,8 @@ class ShardedDataParallel : public DataParallel {
   }
 
   size_t NumberOf(const UnitContent* unit) {
-    const auto known = std::find_if(contents_.begin(), contents_.end(),
-                                    [&](const auto& content) { return content.unit == unit; });
+    const auto known =
+        std::ranges::find_if(contents_, [&](const auto& content) { return content.unit == unit; });
     if (known != contents_.end()) {
       return static_cast<size_t>(known - contents_.begin());
     }

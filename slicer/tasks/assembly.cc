@@ -141,9 +141,9 @@ std::vector<uint32_t> GraphAssembly::NumberFamilies() const {
   std::vector<std::vector<bool>> taken;  // by family, by rank
   for (size_t comm = 0; comm < members_.size(); ++comm) {
     size_t family = 0;
-    while (family < taken.size() && std::any_of(
-                                        members_[comm].begin(), members_[comm].end(),
-                                        [&](uint32_t rank) { return taken[family][rank]; })) {
+    while (
+        family < taken.size() &&
+        std::ranges::any_of(members_[comm], [&](uint32_t rank) { return taken[family][rank]; })) {
       ++family;
     }
     if (family == taken.size()) {
@@ -189,7 +189,7 @@ void GraphAssembly::FillRoles(const std::vector<uint32_t>& family, graph::Graph*
 
 graph::Graph GraphAssembly::Finish(const std::string& job_name, graph::ClusterSpec cluster) {
   for (std::vector<uint32_t>& members : members_) {
-    std::sort(members.begin(), members.end());
+    std::ranges::sort(members);
   }
   graph::Graph graph;
   FillRoles(NumberFamilies(), &graph);

@@ -76,8 +76,7 @@ class Expander {
     const graph::CollectiveShape& shape = tasks_.collectives[task.shape];
     const auto members = graph_.communicators.members_of(CommId(task.comm));
     const auto size = static_cast<int64_t>(members.size());
-    const int64_t own =
-        std::lower_bound(members.begin(), members.end(), tasks_.rank.value()) - members.begin();
+    const int64_t own = std::ranges::lower_bound(members, tasks_.rank.value()) - members.begin();
     if (size == 1) {
       Task nothing = task;
       nothing.kind = TaskKind::kCompute;

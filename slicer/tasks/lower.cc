@@ -188,8 +188,8 @@ void TaskLowering::EmitWaits(uint32_t task, graph::Program* program) {
       continue;
     }
     const uint32_t event = edge.begun ? begin_event_[edge.on] : end_event_[edge.on];
-    const auto known = std::find_if(waits_.begin(), waits_.end(),
-                                    [other](const auto& wait) { return wait.first == other; });
+    const auto known =
+        std::ranges::find_if(waits_, [other](const auto& wait) { return wait.first == other; });
     if (known == waits_.end()) {
       waits_.emplace_back(other, event);
     } else {
@@ -228,7 +228,7 @@ void TaskLowering::EmitTask(const Task& task, uint16_t stream, LoweredRank* lowe
                                         SlotOf(&peer_slots_, &lowered->peers, task.peer),
                                         task.value};
   std::vector<uint32_t>& ids = group_ids_[GroupKey(transfer)];
-  auto id = std::find_if(ids.begin(), ids.end(), [&](uint32_t candidate) {
+  auto id = std::ranges::find_if(ids, [&](uint32_t candidate) {
     return program.peer_groups[candidate].transfers.front() == transfer;
   });
   if (id == ids.end()) {

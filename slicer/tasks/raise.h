@@ -8,7 +8,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "graph/base/status.h"
 #include "graph/graph.h"

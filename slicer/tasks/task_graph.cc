@@ -19,8 +19,7 @@ void TaskEdgeIndex::Build(const TaskGraph& tasks) {
     ++begin[edge.task + 1];
   }
   std::partial_sum(begin.begin(), begin.end(), begin.begin());
-  if (std::is_sorted(tasks.edges.begin(), tasks.edges.end(),
-                     [](const TaskEdge& a, const TaskEdge& b) { return a.task < b.task; })) {
+  if (std::ranges::is_sorted(tasks.edges, {}, &TaskEdge::task)) {
     edges = tasks.edges;
     return;
   }
@@ -37,8 +36,7 @@ Status OrderTasks(const TaskGraph& tasks,
   const auto count = static_cast<uint32_t>(tasks.tasks.size());
   order->resize(count);
   std::iota(order->begin(), order->end(), 0U);
-  if (std::all_of(index.edges.begin(), index.edges.end(),
-                  [](const TaskEdge& edge) { return edge.on < edge.task; })) {
+  if (std::ranges::all_of(index.edges, [](const TaskEdge& edge) { return edge.on < edge.task; })) {
     return OkStatus();
   }
   std::vector<uint32_t> open(count);              // what each task still waits for
@@ -74,8 +72,7 @@ Status OrderTasks(const TaskGraph& tasks,
     return OkStatus();
   }
   const auto stuck = static_cast<size_t>(
-      std::find_if(open.begin(), open.end(), [](uint32_t left) { return left > 0; }) -
-      open.begin());
+      std::ranges::find_if(open, [](uint32_t left) { return left > 0; }) - open.begin());
   return BadFile(fmt::format("{}: tasks of rank {} wait for each other in a circle, this one too",
                              tasks.tasks[stuck].line, tasks.rank.value()));
 }

@@ -9,7 +9,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <vector>
 
 #include "graph/base/status.h"
 #include "graph/graph.h"

@@ -150,7 +150,7 @@ class DumpReader {
     for (size_t i = first; i < end; ++i) {
       call.moves.push_back(MoveOf(dump_.entries[i]));
     }
-    std::sort(call.moves.begin(), call.moves.end());
+    std::ranges::sort(call.moves);
     out_.calls.push_back(std::move(call));
     return first + out_.calls.back().entries - 1;
   }
@@ -183,7 +183,7 @@ std::vector<uint16_t> SlotsOfGroup(const graph::Graph& graph, Rank rank, const F
   for (const Rank member : group.ranks) {
     members.push_back(member.value());
   }
-  std::sort(members.begin(), members.end());
+  std::ranges::sort(members);
   std::vector<uint16_t> alike;
   std::vector<uint16_t> named;
   const auto comms = graph.ranks.comms(rank);
@@ -220,7 +220,7 @@ std::vector<FlightCall> CallsOfGraph(const graph::Graph& graph, Rank rank) {
         call.moves.push_back(
             {transfer.is_send, graph.ranks.peers(rank)[transfer.peer_slot], transfer.bytes});
       }
-      std::sort(call.moves.begin(), call.moves.end());
+      std::ranges::sort(call.moves);
     } else {
       continue;
     }
@@ -243,8 +243,7 @@ bool SameCall(const FlightCall& of_dump, const FlightCall& of_graph) {
            of_dump.kind == CollectiveKind::kScatter;
   }
   return of_dump.kind == of_graph.kind && of_dump.bytes == of_graph.bytes &&
-         std::find(of_dump.slots.begin(), of_dump.slots.end(), of_graph.slots.front()) !=
-             of_dump.slots.end();
+         std::ranges::find(of_dump.slots, of_graph.slots.front()) != of_dump.slots.end();
 }
 
 std::string FlightTypeName(DataType type) {

@@ -1,7 +1,6 @@
 #include "launch/analyse/flight/flight_match.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include <fmt/format.h>
@@ -66,7 +65,7 @@ class PeerWriter {
       : graph_(graph), rank_(rank), dump_(dump), peer_(peer) {
     out_.version = dump.version;
     for (const auto& [name, group] : dump.groups) {
-      if (std::find(group.ranks.begin(), group.ranks.end(), peer) != group.ranks.end()) {
+      if (std::ranges::find(group.ranks, peer) != group.ranks.end()) {
         out_.groups[name] = group;
       }
     }
@@ -107,7 +106,7 @@ class PeerWriter {
     }
     for (const auto& [name, group] : out_.groups) {
       const std::vector<uint16_t> slots = SlotsOfGroup(graph_, rank_, group);
-      if (std::find(slots.begin(), slots.end(), call.slots.front()) == slots.end()) {
+      if (std::ranges::find(slots, call.slots.front()) == slots.end()) {
         continue;
       }
       FlightEntry entry = EntryOf(call, static_cast<int64_t>(group.ranks.size()));
@@ -130,9 +129,7 @@ class PeerWriter {
   // A send of one is a receive of the other.
   bool CopyPeerEntry(const FlightEntry& entry) {
     const std::vector<Rank>& ranks = out_.groups.at(entry.group).ranks;
-    const auto index_of = [&](Rank rank) {
-      return std::find(ranks.begin(), ranks.end(), rank) - ranks.begin();
-    };
+    const auto index_of = [&](Rank rank) { return std::ranges::find(ranks, rank) - ranks.begin(); };
     const bool is_send = IsSendEntry(entry);
     const auto name = [&](bool send, Rank here, Rank there) {
       return fmt::format("nccl:{} {}{}{}", send ? "send" : "recv", index_of(here),
@@ -232,7 +229,7 @@ std::vector<Rank> PeersOfExpected(const graph::Graph& graph, Rank rank, const Fl
   for (const PeerMove& move : call.moves) {
     peers.emplace_back(move.peer);
   }
-  std::sort(peers.begin(), peers.end());
+  std::ranges::sort(peers);
   peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
   std::erase(peers, rank);
   return peers;

@@ -1,7 +1,6 @@
 #include "launch/emulate/clock/verifier.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "graph/describe.h"
 

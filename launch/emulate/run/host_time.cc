@@ -1,9 +1,6 @@
 #include "launch/emulate/run/host_time.h"
 
-#include <algorithm>
 #include <cmath>
-#include <string_view>
-#include <utility>
 
 #include <fmt/format.h>
 

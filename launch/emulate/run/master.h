@@ -1,7 +1,6 @@
 // Process 0 of a run: slice, build, replay, emulate, with the help of the workers (itself one).
 #pragma once
 
-#include <functional>
 #include <map>
 #include <optional>
 #include <set>

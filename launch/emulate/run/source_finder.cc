@@ -1,6 +1,5 @@
 #include "launch/emulate/run/source_finder.h"
 
-#include <memory>
 #include <optional>
 
 #include "launch/emulate/sandbox/record_turn.h"

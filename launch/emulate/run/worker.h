@@ -4,7 +4,6 @@
 
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "graph/base/status.h"
 #include "graph/graph.h"

@@ -7,7 +7,6 @@
 #include <deque>
 #include <map>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "graph/base/status.h"

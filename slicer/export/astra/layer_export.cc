@@ -117,9 +117,8 @@ uint16_t BusiestResource(const TaskGraph& tasks) {
       compute[task.resource] += task.value;
     }
   }
-  const auto busiest =
-      std::max_element(compute.begin(), compute.end(),
-                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  const auto busiest = std::ranges::max_element(
+      compute, [](const auto& a, const auto& b) { return a.second < b.second; });
   return busiest == compute.end() ? kNoResource : busiest->first;
 }
 
@@ -217,8 +216,8 @@ Result<std::string> SimAiText(const graph::Graph& graph, ExportResult* result) {
   Notes& notes = result->notes;
   PRISM_ASSIGN_OR_RETURN(const TaskGraph tasks, RaiseRank(graph, Rank(0), &notes));
   notes.Add("ranks do what rank 0 does, though they have another role",
-            std::count_if(graph.ranks.role.begin(), graph.ranks.role.end(),
-                          [&](uint32_t role) { return role != graph.ranks.role[0]; }));
+            std::ranges::count_if(graph.ranks.role,
+                                  [&](uint32_t role) { return role != graph.ranks.role[0]; }));
   const GroupRule rule(graph);
   notes.Add(
       "ranks of a data-parallel group that other groups divide are written as expert parallel",

@@ -1,9 +1,7 @@
 #include "slicer/export/chakra/chakra_export.h"
 
 #include <algorithm>
-#include <limits>
 #include <set>
-#include <utility>
 #include <vector>
 
 #include <fmt/format.h>

@@ -4,10 +4,7 @@
 #include <cstdio>
 #include <optional>
 #include <set>
-#include <utility>
 #include <vector>
-
-#include <fmt/format.h>
 
 #include "graph/base/file.h"
 #include "graph/base/parse_number.h"

@@ -14,7 +14,7 @@ std::string GoalTextHead(uint32_t ranks) {
 
 void AppendGoalText(const TaskGraph& tasks, std::string* text) {
   std::vector<TaskEdge> edges = tasks.edges;
-  std::stable_sort(edges.begin(), edges.end(), [](const TaskEdge& a, const TaskEdge& b) {
+  std::ranges::stable_sort(edges, [](const TaskEdge& a, const TaskEdge& b) {
     return std::max(a.task, a.on) < std::max(b.task, b.on);
   });
   auto edge = edges.begin();

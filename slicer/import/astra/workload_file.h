@@ -9,7 +9,6 @@
 // more). SimAI adds a group to the collective: ALLTOALL_EP, ALLREDUCE_DP_EP.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <set>

@@ -6,7 +6,6 @@
 #include <limits>
 #include <map>
 #include <numeric>
-#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -383,8 +382,8 @@ void NoteMeaning(const LayerWorkload& workload,
                  : "layers have compute times in nanoseconds, as SimAI reads them",
              layers);
   notes->Add("updates of layers take no time",
-             std::count_if(workload.layers.begin(), workload.layers.end(),
-                           [](const WorkloadLayer& layer) { return layer.update > 0; }));
+             std::ranges::count_if(workload.layers,
+                                   [](const WorkloadLayer& layer) { return layer.update > 0; }));
   notes->Add("pipeline stages do not wait for each other: the file has the layers of one stage",
              groups.parallel.pp > 1 ? groups.parallel.pp : 0);
   NoteLayers(workload, groups, notes);

@@ -202,8 +202,7 @@ class TraceReader {
   }
 
   Status FindGroup(const ChakraNode& node, std::vector<uint32_t>* members) {
-    const bool partial = std::find(node.involved_dims.begin(), node.involved_dims.end(), false) !=
-                         node.involved_dims.end();
+    const bool partial = std::ranges::find(node.involved_dims, false) != node.involved_dims.end();
     const auto named = groups_.find(node.group);
     if (named != groups_.end()) {
       *members = named->second;
@@ -221,7 +220,7 @@ class TraceReader {
                  node.group.empty() ? 0 : 1);
       shared_.undescribed = node.group.empty() ? shared_.undescribed : node.group;
     }
-    if (!std::binary_search(members->begin(), members->end(), tasks_.rank.value())) {
+    if (!std::ranges::binary_search(*members, tasks_.rank.value())) {
       return Wrong(node, fmt::format("rank {} is not in its process group '{}'",
                                      tasks_.rank.value(), node.group));
     }
@@ -250,8 +249,7 @@ class TraceReader {
 
   // By ascending id, dependencies as edges.
   Status Connect() {
-    std::stable_sort(entries_.begin(), entries_.end(),
-                     [](const Entry& a, const Entry& b) { return a.id < b.id; });
+    std::ranges::stable_sort(entries_, {}, &Entry::id);
     for (size_t i = 0; i < entries_.size(); ++i) {
       if (i > 0 && entries_[i].id == entries_[i - 1].id) {
         return BadFile(fmt::format("{}: two nodes have the id {}", file_, entries_[i].id));
@@ -260,9 +258,7 @@ class TraceReader {
     }
     for (uint32_t task = 0; task < entries_.size(); ++task) {
       for (const uint64_t dep : entries_[task].deps) {
-        const auto on =
-            std::lower_bound(entries_.begin(), entries_.end(), dep,
-                             [](const Entry& entry, uint64_t id) { return entry.id < id; });
+        const auto on = std::ranges::lower_bound(entries_, dep, {}, &Entry::id);
         if (on == entries_.end() || on->id != dep) {
           return BadFile(
               fmt::format("{}: node {} waits for node {}, which is not in the file; is it cut off?",

@@ -33,7 +33,7 @@ Status ReadRanks(const Json& list,
     members->resize(ranks);
     std::iota(members->begin(), members->end(), 0U);
   }
-  std::sort(members->begin(), members->end());
+  std::ranges::sort(*members);
   members->erase(std::unique(members->begin(), members->end()), members->end());
   return OkStatus();
 }
@@ -102,7 +102,7 @@ std::vector<uint32_t> GroupAlong(uint32_t rank,
     }
     stride *= dims[dim];
   }
-  std::sort(group.begin(), group.end());
+  std::ranges::sort(group);
   return group;
 }
 

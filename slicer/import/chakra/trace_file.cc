@@ -1,7 +1,5 @@
 #include "slicer/import/chakra/trace_file.h"
 
-#include <limits>
-
 #include <fmt/format.h>
 
 #include "slicer/import/chakra/chakra.pb.h"

@@ -50,7 +50,7 @@ std::vector<std::string> TracesOf(const std::string& prefix) {
       found.push_back(path.has_parent_path() ? (path.parent_path() / name).string() : name);
     }
   }
-  std::sort(found.begin(), found.end());
+  std::ranges::sort(found);
   return found;
 }
 

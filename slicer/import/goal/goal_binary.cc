@@ -259,7 +259,7 @@ std::string GoalBinaryPart(const TaskGraph& tasks) {
   const WaitingIndex begins = IndexWaiting(tasks, true);
   std::string bytes;
   Store(static_cast<uint32_t>(tasks.tasks.size()), &bytes);
-  Store(static_cast<uint32_t>(std::count(waits.begin(), waits.end(), 0U)), &bytes);
+  Store(static_cast<uint32_t>(std::ranges::count(waits, 0U)), &bytes);
   for (uint32_t task = 0; task < waits.size(); ++task) {
     if (waits[task] == 0) {
       Store(task, &bytes);

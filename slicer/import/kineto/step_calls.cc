@@ -103,8 +103,8 @@ std::vector<HostCall> HostCalls::In(TimeNs begin, TimeNs end) const {
       calls.push_back({*kind, &range, tasks_[at], blocks_on_[at]});
     }
   }
-  std::stable_sort(calls.begin(), calls.end(),
-                   [](const HostCall& a, const HostCall& b) { return EffectOf(a) < EffectOf(b); });
+  std::ranges::stable_sort(
+      calls, [](const HostCall& a, const HostCall& b) { return EffectOf(a) < EffectOf(b); });
   return calls;
 }
 

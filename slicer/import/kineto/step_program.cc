@@ -453,9 +453,9 @@ KinetoRange TypicalStep(const KinetoTrace& trace, const HostCalls& calls) {
   if (by_duration.empty()) {
     by_duration = {&trace.steps.front()};  // whose lack of launches is an error
   }
-  std::stable_sort(
-      by_duration.begin(), by_duration.end(),
-      [](const KinetoRange* a, const KinetoRange* b) { return a->duration_ns < b->duration_ns; });
+  std::ranges::stable_sort(by_duration, [](const KinetoRange* a, const KinetoRange* b) {
+    return a->duration_ns < b->duration_ns;
+  });
   return *by_duration[(by_duration.size() - 1) / 2];
 }
 

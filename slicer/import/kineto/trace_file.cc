@@ -69,7 +69,7 @@ std::vector<uint32_t> NumbersIn(std::string_view text) {
     }
     at = error == std::errc() ? after : at + 1;
   }
-  std::sort(numbers.begin(), numbers.end());
+  std::ranges::sort(numbers);
   numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
   return numbers;
 }
@@ -370,9 +370,7 @@ class ThrowingAllocator {
 };
 
 void Sort(std::vector<KinetoRange>* ranges) {
-  std::stable_sort(ranges->begin(), ranges->end(), [](const KinetoRange& a, const KinetoRange& b) {
-    return a.begin_ns < b.begin_ns;
-  });
+  std::ranges::stable_sort(*ranges, {}, &KinetoRange::begin_ns);
 }
 
 // Some profilers mark a step twice, as a host range and as an op: of marks of one name that

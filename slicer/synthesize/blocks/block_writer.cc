@@ -194,7 +194,7 @@ void BlockWriter::AppendCollective(graph::GroupAxis axis,
                                    uint16_t stream,
                                    const CollectiveShape& shape) {
   std::vector<CollectiveShape>& shapes = block_.program.collectives;
-  const auto found = std::find(shapes.begin(), shapes.end(), shape);
+  const auto found = std::ranges::find(shapes, shape);
   graph::OpRow row;
   row.kind = OpKind::kCollective;
   row.stream = stream;

@@ -126,8 +126,8 @@ class OptimizerWriter {
   void MultiTensor(const ListCall& call, const std::vector<int64_t>& sizes) {
     std::vector<std::pair<uint32_t, uint32_t>> written;  // chunks and op
     for (auto [chunks, times] : LaunchesOver(sizes, call.types.size())) {
-      const auto known = std::find_if(written.begin(), written.end(),
-                                      [&](const auto& op) { return op.first == chunks; });
+      const auto known =
+          std::ranges::find_if(written, [&](const auto& op) { return op.first == chunks; });
       uint32_t op = known == written.end() ? writer_.size() : known->second;
       if (known == written.end()) {
         written.emplace_back(chunks, op);
@@ -168,7 +168,7 @@ class OptimizerWriter {
   void NormOfPieces() {
     const auto count = static_cast<int64_t>(all_.size());
     const graph::TensorShape norms = Tensor(DataType::kFloat32, {count});
-    const int64_t longest = *std::max_element(all_.begin(), all_.end());
+    const int64_t longest = *std::ranges::max_element(all_);
     const int64_t chunks = DivideUp(longest, kChunkElements);
     writer_.Pointwise("aten::fill_", {Tensor(DataType::kFloat32, {count * chunks})});
     MultiTensor(
