@@ -1,64 +1,110 @@
 #include "graph/proto/convert.h"
 
 #include <algorithm>
+#include <type_traits>
 
 namespace prism::graph {
 namespace {
 
-void ToMessage(const ModelSpec& model, proto::Model* message) {
-  message->set_name(model.name);
-  message->set_source(model.source);
-  message->set_block(static_cast<uint32_t>(model.block));
-  message->set_layers(model.layers);
-  message->set_hidden(model.hidden);
-  message->set_heads(model.heads);
-  message->set_kv_heads(model.kv_heads);
-  message->set_ffn(model.ffn);
-  message->set_vocab(model.vocab);
-  message->set_seq_len(model.seq_len);
-  message->set_tied_embeddings(model.tied_embeddings);
-  message->set_head_dim(model.head_dim);
-  message->set_sliding_window(model.sliding_window);
-  message->set_experts(model.moe.experts);
-  message->set_moe_topk(model.moe.topk);
-  message->set_expert_ffn(model.moe.expert_ffn);
-  message->set_shared_expert_ffn(model.moe.shared_expert_ffn);
-  message->set_dense_layers(model.moe.dense_layers);
-  message->set_latent_q_rank(model.latent.q_rank);
-  message->set_latent_kv_rank(model.latent.kv_rank);
-  message->set_latent_rope_dim(model.latent.rope_dim);
-  message->set_latent_value_dim(model.latent.value_dim);
-  message->set_mtp_layers(model.mtp_layers);
-  message->set_moe_biased(model.moe.biased);
+// Each plain field of a message is stated once, for both directions: a struct that is const is
+// written to the message, another one is read from it.
+#define PRISM_FIELD(member, field)       \
+  if constexpr (std::is_const_v<Spec>) { \
+    message->set_##field((member));      \
+  } else {                               \
+    (member) = message->field();         \
+  }
+
+template <typename Spec, typename Message>
+void CopyModel(Spec* model, Message* message) {
+  PRISM_FIELD(model->name, name)
+  PRISM_FIELD(model->source, source)
+  PRISM_FIELD(model->layers, layers)
+  PRISM_FIELD(model->hidden, hidden)
+  PRISM_FIELD(model->heads, heads)
+  PRISM_FIELD(model->kv_heads, kv_heads)
+  PRISM_FIELD(model->ffn, ffn)
+  PRISM_FIELD(model->vocab, vocab)
+  PRISM_FIELD(model->seq_len, seq_len)
+  PRISM_FIELD(model->tied_embeddings, tied_embeddings)
+  PRISM_FIELD(model->head_dim, head_dim)
+  PRISM_FIELD(model->sliding_window, sliding_window)
+  PRISM_FIELD(model->moe.experts, experts)
+  PRISM_FIELD(model->moe.topk, moe_topk)
+  PRISM_FIELD(model->moe.expert_ffn, expert_ffn)
+  PRISM_FIELD(model->moe.shared_expert_ffn, shared_expert_ffn)
+  PRISM_FIELD(model->moe.dense_layers, dense_layers)
+  PRISM_FIELD(model->latent.q_rank, latent_q_rank)
+  PRISM_FIELD(model->latent.kv_rank, latent_kv_rank)
+  PRISM_FIELD(model->latent.rope_dim, latent_rope_dim)
+  PRISM_FIELD(model->latent.value_dim, latent_value_dim)
+  PRISM_FIELD(model->mtp_layers, mtp_layers)
+  PRISM_FIELD(model->moe.biased, moe_biased)
 }
 
-Status FromMessage(const proto::Model& message, ModelSpec* model) {
-  model->name = message.name();
-  model->source = message.source();
-  PRISM_RETURN_IF_ERROR(ReadEnum(message.block(), BlockKind::kNemotron, &model->block));
-  model->layers = message.layers();
-  model->hidden = message.hidden();
-  model->heads = message.heads();
-  model->kv_heads = message.kv_heads();
-  model->ffn = message.ffn();
-  model->vocab = message.vocab();
-  model->seq_len = message.seq_len();
-  model->tied_embeddings = message.tied_embeddings();
-  model->head_dim = message.head_dim();
-  model->sliding_window = message.sliding_window();
-  model->moe = {.experts = message.experts(),
-                .topk = message.moe_topk(),
-                .expert_ffn = message.expert_ffn(),
-                .shared_expert_ffn = message.shared_expert_ffn(),
-                .dense_layers = message.dense_layers(),
-                .biased = message.moe_biased()};
-  model->latent = {.q_rank = message.latent_q_rank(),
-                   .kv_rank = message.latent_kv_rank(),
-                   .rope_dim = message.latent_rope_dim(),
-                   .value_dim = message.latent_value_dim()};
-  model->mtp_layers = message.mtp_layers();
-  return OkStatus();
+template <typename Spec, typename Message>
+void CopyJob(Spec* job, Message* message) {
+  PRISM_FIELD(job->name, name)
+  PRISM_FIELD(job->user_program, user_program)
+  PRISM_FIELD(job->parallel.tp, tp)
+  PRISM_FIELD(job->parallel.cp, cp)
+  PRISM_FIELD(job->parallel.dp, dp)
+  PRISM_FIELD(job->parallel.pp, pp)
+  PRISM_FIELD(job->parallel.ep, ep)
+  PRISM_FIELD(job->parallel.vpp, vpp)
+  PRISM_FIELD(job->parallel.etp, etp)
+  PRISM_FIELD(job->sequence_parallel, sequence_parallel)
+  PRISM_FIELD(job->micro_batch_size, micro_batch_size)
+  PRISM_FIELD(job->global_batch_size, global_batch_size)
+  PRISM_FIELD(job->seq_len, seq_len)
+  PRISM_FIELD(job->zero_stage, zero_stage)
+  PRISM_FIELD(job->seed, seed)
+  PRISM_FIELD(job->facts.warmup_iterations, warmup_iterations)
+  PRISM_FIELD(job->facts.iteration_begin, iteration_begin)
+  PRISM_FIELD(job->facts.steps_per_iteration, steps_per_iteration)
 }
+
+template <typename Spec, typename Message>
+void CopyNetwork(Spec* network, Message* message) {
+  PRISM_FIELD(network->planes, planes)
+  PRISM_FIELD(network->nodes_per_leaf, nodes_per_leaf)
+  PRISM_FIELD(network->leaf_uplinks, leaf_uplinks)
+  PRISM_FIELD(network->leaves_per_pod, leaves_per_pod)
+  PRISM_FIELD(network->spine_uplinks, spine_uplinks)
+  PRISM_FIELD(network->nodes_per_cluster, nodes_per_cluster)
+  PRISM_FIELD(network->connections, connections)
+  PRISM_FIELD(network->uplink_bytes_per_s, uplink_bytes_per_s)
+  PRISM_FIELD(network->cluster_bytes_per_s, cluster_bytes_per_s)
+  PRISM_FIELD(network->cluster_ns, cluster_ns)
+}
+
+template <typename Spec, typename Message>
+void CopyCluster(Spec* cluster, Message* message) {
+  PRISM_FIELD(cluster->name, name)
+  PRISM_FIELD(cluster->source, source)
+  PRISM_FIELD(cluster->gpu.name, gpu_name)
+  PRISM_FIELD(cluster->gpu.compute_major, compute_major)
+  PRISM_FIELD(cluster->gpu.compute_minor, compute_minor)
+  PRISM_FIELD(cluster->gpu.sm_count, sm_count)
+  PRISM_FIELD(cluster->gpu.memory_bytes, memory_bytes)
+  PRISM_FIELD(cluster->gpu.l2_bytes, l2_bytes)
+  PRISM_FIELD(cluster->gpu.shared_memory_per_sm, shared_memory_per_sm)
+  PRISM_FIELD(cluster->gpu.shared_memory_per_block_optin, shared_memory_per_block_optin)
+  PRISM_FIELD(cluster->gpu.segments_ascending, segments_ascending)
+  PRISM_FIELD(cluster->gpus_per_node, gpus_per_node)
+}
+
+template <typename Spec, typename Message>
+void CopyMemory(Spec* memory, Message* message) {
+  PRISM_FIELD(memory->peak_allocated, peak_allocated)
+  PRISM_FIELD(memory->peak_reserved, peak_reserved)
+  PRISM_FIELD(memory->steady_allocated, steady_allocated)
+  PRISM_FIELD(memory->peak_op, peak_op)
+  PRISM_FIELD(memory->peak_phase, peak_phase)
+  PRISM_FIELD(memory->layout_hash, layout_hash)
+}
+
+#undef PRISM_FIELD
 
 void ToMessage(const MemoryClass& part, proto::MemoryClass* message) {
   message->set_name(part.name);
@@ -132,27 +178,11 @@ Status ReadPeerGroups(const proto::ProgramHead& message, Program* program) {
 }  // namespace
 
 void ToMessage(const JobSpec& job, proto::Job* message) {
-  message->set_name(job.name);
-  message->set_user_program(job.user_program);
-  ToMessage(job.model, message->mutable_model());
-  message->set_tp(job.parallel.tp);
-  message->set_cp(job.parallel.cp);
-  message->set_dp(job.parallel.dp);
-  message->set_pp(job.parallel.pp);
-  message->set_ep(job.parallel.ep);
-  message->set_vpp(job.parallel.vpp);
-  message->set_etp(job.parallel.etp);
-  message->set_sequence_parallel(job.sequence_parallel);
-  message->set_micro_batch_size(job.micro_batch_size);
-  message->set_global_batch_size(job.global_batch_size);
-  message->set_seq_len(job.seq_len);
+  CopyJob(&job, message);
+  CopyModel(&job.model, message->mutable_model());
+  message->mutable_model()->set_block(static_cast<uint32_t>(job.model.block));
   message->set_recompute(static_cast<uint32_t>(job.recompute));
-  message->set_zero_stage(job.zero_stage);
   message->set_compute_dtype(static_cast<uint32_t>(job.compute_dtype));
-  message->set_seed(job.seed);
-  message->set_warmup_iterations(job.facts.warmup_iterations);
-  message->set_iteration_begin(job.facts.iteration_begin);
-  message->set_steps_per_iteration(job.facts.steps_per_iteration);
   for (const GridAxis& axis : job.facts.axes) {
     message->add_axis_name(axis.name);
     message->add_axis_size(axis.size);
@@ -160,27 +190,13 @@ void ToMessage(const JobSpec& job, proto::Job* message) {
 }
 
 Status FromMessage(const proto::Job& message, JobSpec* job) {
-  job->name = message.name();
-  job->user_program = message.user_program();
-  PRISM_RETURN_IF_ERROR(FromMessage(message.model(), &job->model));
-  job->parallel = {.tp = message.tp(),
-                   .cp = message.cp(),
-                   .dp = message.dp(),
-                   .pp = message.pp(),
-                   .ep = message.ep(),
-                   .vpp = message.vpp(),
-                   .etp = std::max(message.etp(), 1)};
-  job->sequence_parallel = message.sequence_parallel();
-  job->micro_batch_size = message.micro_batch_size();
-  job->global_batch_size = message.global_batch_size();
-  job->seq_len = message.seq_len();
+  CopyJob(job, &message);
+  CopyModel(&job->model, &message.model());
+  job->parallel.etp = std::max(job->parallel.etp, 1);
+  job->facts.steps_per_iteration = std::max(1, job->facts.steps_per_iteration);
+  PRISM_RETURN_IF_ERROR(ReadEnum(message.model().block(), BlockKind::kNemotron, &job->model.block));
   PRISM_RETURN_IF_ERROR(ReadEnum(message.recompute(), Recompute::kFull, &job->recompute));
-  job->zero_stage = message.zero_stage();
   PRISM_RETURN_IF_ERROR(ReadEnum(message.compute_dtype(), DataType::kFloat64, &job->compute_dtype));
-  job->seed = message.seed();
-  job->facts.warmup_iterations = message.warmup_iterations();
-  job->facts.iteration_begin = message.iteration_begin();
-  job->facts.steps_per_iteration = std::max(1, message.steps_per_iteration());
   if (message.axis_name_size() != message.axis_size_size()) {
     return BadFile("columns of axes differ in length");
   }
@@ -200,60 +216,22 @@ Status FromMessage(const proto::Job& message, JobSpec* job) {
 
 namespace {
 
-void ToMessage(const NetworkSpec& network, proto::Network* message) {
-  message->set_kind(static_cast<uint32_t>(network.kind));
-  message->set_routing(static_cast<uint32_t>(network.routing));
-  message->set_planes(network.planes);
-  message->set_nodes_per_leaf(network.nodes_per_leaf);
-  message->set_leaf_uplinks(network.leaf_uplinks);
-  message->set_leaves_per_pod(network.leaves_per_pod);
-  message->set_spine_uplinks(network.spine_uplinks);
-  for (const int32_t nodes : network.torus) {
-    message->add_torus(nodes);
-  }
-  message->set_nodes_per_cluster(network.nodes_per_cluster);
-  message->set_connections(network.connections);
-  message->set_uplink_bytes_per_s(network.uplink_bytes_per_s);
-  message->set_cluster_bytes_per_s(network.cluster_bytes_per_s);
-  message->set_cluster_ns(network.cluster_ns);
-}
-
 Status FromMessage(const proto::Network& message, NetworkSpec* network) {
   PRISM_RETURN_IF_ERROR(ReadEnum(message.kind(), FabricKind::kTorus, &network->kind));
   PRISM_RETURN_IF_ERROR(
       ReadEnum(message.routing(), FabricRouting::kDimensionOrder, &network->routing));
-  network->planes = message.planes();
-  network->nodes_per_leaf = message.nodes_per_leaf();
-  network->leaf_uplinks = message.leaf_uplinks();
-  network->leaves_per_pod = message.leaves_per_pod();
-  network->spine_uplinks = message.spine_uplinks();
+  CopyNetwork(network, &message);
   if (message.torus_size() != static_cast<int>(network->torus.size())) {
     return BadFile(fmt::format("a torus of {} dimensions instead of 3", message.torus_size()));
   }
   std::copy(message.torus().begin(), message.torus().end(), network->torus.begin());
-  network->nodes_per_cluster = message.nodes_per_cluster();
-  network->connections = message.connections();
-  network->uplink_bytes_per_s = message.uplink_bytes_per_s();
-  network->cluster_bytes_per_s = message.cluster_bytes_per_s();
-  network->cluster_ns = message.cluster_ns();
   return OkStatus();
 }
 
 }  // namespace
 
 void ToMessage(const ClusterSpec& cluster, proto::Cluster* message) {
-  message->set_name(cluster.name);
-  message->set_source(cluster.source);
-  message->set_gpu_name(cluster.gpu.name);
-  message->set_compute_major(cluster.gpu.compute_major);
-  message->set_compute_minor(cluster.gpu.compute_minor);
-  message->set_sm_count(cluster.gpu.sm_count);
-  message->set_memory_bytes(cluster.gpu.memory_bytes);
-  message->set_l2_bytes(cluster.gpu.l2_bytes);
-  message->set_shared_memory_per_sm(cluster.gpu.shared_memory_per_sm);
-  message->set_shared_memory_per_block_optin(cluster.gpu.shared_memory_per_block_optin);
-  message->set_segments_ascending(cluster.gpu.segments_ascending);
-  message->set_gpus_per_node(cluster.gpus_per_node);
+  CopyCluster(&cluster, message);
   for (const Parameter& parameter : cluster.parameters.all()) {
     proto::Parameter* entry = message->add_parameters();
     entry->set_key(parameter.key);
@@ -262,22 +240,17 @@ void ToMessage(const ClusterSpec& cluster, proto::Cluster* message) {
     entry->set_source(parameter.source);
     entry->set_mark(static_cast<uint32_t>(parameter.mark));
   }
-  ToMessage(cluster.network, message->mutable_network());
+  proto::Network* network = message->mutable_network();
+  CopyNetwork(&cluster.network, network);
+  network->set_kind(static_cast<uint32_t>(cluster.network.kind));
+  network->set_routing(static_cast<uint32_t>(cluster.network.routing));
+  for (const int32_t nodes : cluster.network.torus) {
+    network->add_torus(nodes);
+  }
 }
 
 Status FromMessage(const proto::Cluster& message, ClusterSpec* cluster) {
-  cluster->name = message.name();
-  cluster->source = message.source();
-  cluster->gpu = {.name = message.gpu_name(),
-                  .compute_major = message.compute_major(),
-                  .compute_minor = message.compute_minor(),
-                  .sm_count = message.sm_count(),
-                  .memory_bytes = message.memory_bytes(),
-                  .l2_bytes = message.l2_bytes(),
-                  .shared_memory_per_sm = message.shared_memory_per_sm(),
-                  .shared_memory_per_block_optin = message.shared_memory_per_block_optin(),
-                  .segments_ascending = message.segments_ascending()};
-  cluster->gpus_per_node = message.gpus_per_node();
+  CopyCluster(cluster, &message);
   std::vector<Parameter> parameters;
   for (const proto::Parameter& entry : message.parameters()) {
     // The table checks that keys are distinct; a file must not reach that check.
@@ -294,30 +267,19 @@ Status FromMessage(const proto::Cluster& message, ClusterSpec* cluster) {
 }
 
 void ToMessage(const MemoryProfile& memory, proto::Memory* message) {
-  message->set_peak_allocated(memory.peak_allocated);
-  message->set_peak_reserved(memory.peak_reserved);
-  message->set_steady_allocated(memory.steady_allocated);
+  CopyMemory(&memory, message);
   for (const MemoryClass& part : memory.at_peak) {
     ToMessage(part, message->add_at_peak());
   }
   for (const MemoryClass& part : memory.outside) {
     ToMessage(part, message->add_outside());
   }
-  message->set_peak_op(memory.peak_op);
-  message->set_peak_phase(memory.peak_phase);
-  message->set_layout_hash(memory.layout_hash);
 }
 
 Status FromMessage(const proto::Memory& message, MemoryProfile* memory) {
-  memory->peak_allocated = message.peak_allocated();
-  memory->peak_reserved = message.peak_reserved();
-  memory->steady_allocated = message.steady_allocated();
+  CopyMemory(memory, &message);
   PRISM_RETURN_IF_ERROR(FromMessages(message.at_peak(), &memory->at_peak));
-  PRISM_RETURN_IF_ERROR(FromMessages(message.outside(), &memory->outside));
-  memory->peak_op = message.peak_op();
-  memory->peak_phase = message.peak_phase();
-  memory->layout_hash = message.layout_hash();
-  return OkStatus();
+  return FromMessages(message.outside(), &memory->outside);
 }
 
 void ToMessage(const Program& program, proto::ProgramHead* message) {
