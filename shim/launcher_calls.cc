@@ -1,7 +1,7 @@
 // The launchers that a script starts (torchrun, srun, ...), however it names them: by PATH, by a
 // path of its own, through env or timeout. In their place starts the program that PRISM_LAUNCH
 // names, with the launcher's path and arguments (launch/cli/stand_in.cc). Without that variable
-// nothing changes.
+// nothing changes, except that a fork server sees what it starts (fork_server/fork_server.h).
 //
 // May run in a child of vfork: allocates nothing.
 #include <dlfcn.h>
@@ -13,6 +13,7 @@
 #include <alloca.h>
 
 #include "shim/channel/launcher_names.h"
+#include "shim/fork_server/fork_server.h"
 
 namespace {
 
@@ -41,18 +42,19 @@ size_t CountOf(char* const* arguments) {
   return count;
 }
 
-// Calls `start` with the program and the arguments that are to be started.
+// Calls `start` with the program, the arguments and the environment that are to be used.
 template <typename Start>
 int Started(const char* path, char* const* arguments, char* const* environment, Start start) {
+  environment = prism::shim::SeeProgram(path, environment);
   const char* const stand_in = StandIn(path, arguments, environment);
   if (stand_in == nullptr) {
-    return start(path, arguments);
+    return start(path, arguments, environment);
   }
   const size_t count = CountOf(arguments);
   auto** const words = static_cast<char**>(alloca((count + 1) * sizeof(char*)));
   memcpy(words, arguments, (count + 1) * sizeof(char*));
   words[0] = const_cast<char*>(path);
-  return start(stand_in, words);
+  return start(stand_in, words, environment);
 }
 
 using Exec = int (*)(const char*, char* const*);
@@ -81,27 +83,31 @@ const auto real_posix_spawnp = Real<Spawn>("posix_spawnp");
 extern "C" {
 
 int execv(const char* path, char* const arguments[]) {
-  return Started(path, arguments, environ, [](const char* program, char* const* words) {
-    return real_execv(program, words);
-  });
+  return Started(path, arguments, environ,
+                 [](const char* program, char* const* words, char* const* /*own*/) {
+                   return real_execv(program, words);
+                 });
 }
 
 int execvp(const char* file, char* const arguments[]) {
-  return Started(file, arguments, environ, [](const char* program, char* const* words) {
-    return real_execvp(program, words);
-  });
+  return Started(file, arguments, environ,
+                 [](const char* program, char* const* words, char* const* /*own*/) {
+                   return real_execvp(program, words);
+                 });
 }
 
 int execve(const char* path, char* const arguments[], char* const environment[]) {
-  return Started(path, arguments, environment, [&](const char* program, char* const* words) {
-    return real_execve(program, words, environment);
-  });
+  return Started(path, arguments, environment,
+                 [](const char* program, char* const* words, char* const* variables) {
+                   return real_execve(program, words, variables);
+                 });
 }
 
 int execvpe(const char* file, char* const arguments[], char* const environment[]) {
-  return Started(file, arguments, environment, [&](const char* program, char* const* words) {
-    return real_execvpe(program, words, environment);
-  });
+  return Started(file, arguments, environment,
+                 [](const char* program, char* const* words, char* const* variables) {
+                   return real_execvpe(program, words, variables);
+                 });
 }
 
 int posix_spawn(pid_t* process,
@@ -110,9 +116,10 @@ int posix_spawn(pid_t* process,
                 const posix_spawnattr_t* attributes,
                 char* const arguments[],
                 char* const environment[]) {
-  return Started(path, arguments, environment, [&](const char* program, char* const* words) {
-    return real_posix_spawn(process, program, actions, attributes, words, environment);
-  });
+  return Started(path, arguments, environment,
+                 [&](const char* program, char* const* words, char* const* variables) {
+                   return real_posix_spawn(process, program, actions, attributes, words, variables);
+                 });
 }
 
 int posix_spawnp(pid_t* process,
@@ -121,8 +128,10 @@ int posix_spawnp(pid_t* process,
                  const posix_spawnattr_t* attributes,
                  char* const arguments[],
                  char* const environment[]) {
-  return Started(file, arguments, environment, [&](const char* program, char* const* words) {
-    return real_posix_spawnp(process, program, actions, attributes, words, environment);
-  });
+  return Started(file, arguments, environment,
+                 [&](const char* program, char* const* words, char* const* variables) {
+                   return real_posix_spawnp(process, program, actions, attributes, words,
+                                            variables);
+                 });
 }
 }

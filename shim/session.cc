@@ -16,6 +16,7 @@
 #include <new>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "shim/channel/channel.h"
 #include "shim/channel_finder.h"
@@ -23,6 +24,7 @@
 #include "shim/clock/hung_clock.h"
 #include "shim/clock/virtual_clock.h"
 #include "shim/clock/watchdogs.h"
+#include "shim/fork_server/fork_server.h"
 #include "shim/stack_writer.h"
 #include "shim/standalone_config.h"
 
@@ -114,6 +116,8 @@ bool Speaks(State& state) {
   return voice == Voice::kSpeaks || (voice == Voice::kUndecided && Decide(state));
 }
 
+void EmitCounterLocked(Counter& counter);
+
 // Ends the stream of records, once. A process that the program started to look at the device, and
 // that did not train, leaves the channel to the program. A child of vfork shares this memory: only
 // the process that owns the channel may write to it.
@@ -137,10 +141,7 @@ void SendExit(int code) {
     const std::lock_guard<std::mutex> lock(state.counter_mutex);
     for (auto& [name, counter] : state.counters) {
       if (counter.reported != counter.total) {
-        Record record = {};
-        record.kind = RecordKind::kCounter;
-        record.counter = {counter.name, counter.total};
-        Emit(record);
+        EmitCounterLocked(counter);
       }
     }
   }
@@ -169,19 +170,24 @@ void UnlockAfterFork() {
 
 // Nothing that its thread issues is timed: it sleeps for real, with a running clock.
 void LeaveChannelInChild() {
+  if (ForksRank()) {
+    UnlockAfterFork();
+    return;
+  }
   Get().voice.store(Voice::kSilent);
   thread_ordinal = channel::kWatchingThread;
   LetClockRun();
   UnlockAfterFork();
 }
 
-void OpenChannel(State& state) {
+// False if none was given.
+bool TakeChannel(State& state) {
   const FoundChannel found = FindChannel();
   if (found.error != nullptr) {
     Die(found.error);
   }
   if (found.header == nullptr) {
-    return;
+    return false;
   }
   state.header = found.header;
   if (state.header->config.version != channel::kProtocolVersion) {
@@ -192,6 +198,14 @@ void OpenChannel(State& state) {
   if (state.config.mode != Mode::kStandalone) {
     state.voice.store(Voice::kUndecided);
   }
+  return true;
+}
+
+void OpenChannel(State& state) {
+  if (!TakeChannel(state)) {
+    return;
+  }
+  OpenForkServer();
   InstallStackWriter();
   pthread_atfork(LockForFork, UnlockAfterFork, LeaveChannelInChild);
   on_exit(OnExit, nullptr);
@@ -208,7 +222,7 @@ State& Get() {
   static State* const state = [] {
     State* const made = new (storage) State();
     OpenChannel(*made);
-    StartVirtualClock(made->config.mode == Mode::kEmulate && MaySpeak(*made));
+    StartVirtualClock(ServesForks() || (made->config.mode == Mode::kEmulate && MaySpeak(*made)));
     if (made->config.mode != Mode::kStandalone) {
       OrderWatchdogs(made->config.mode == Mode::kDevice);
     }
@@ -278,6 +292,15 @@ void AskWatchdogs(bool in_any_case) {
   }
 }
 
+void PushDefinitionLocked(State& state, Table table, uint32_t id, std::string_view payload) {
+  Record record = {};
+  record.kind = RecordKind::kDefine;
+  record.define.table = table;
+  record.define.id = id;
+  record.define.payload_bytes = static_cast<uint32_t>(payload.size());
+  PushLocked(state, record, payload.data(), record.define.payload_bytes);
+}
+
 uint32_t DefineLocked(State& state, Table table, std::string_view payload) {
   const size_t index = static_cast<size_t>(table) - 1;
   if (index >= kTables) {
@@ -286,15 +309,33 @@ uint32_t DefineLocked(State& state, Table table, std::string_view payload) {
   auto& ids = state.tables[index];
   const auto [entry, is_new] =
       ids.try_emplace(std::string(payload), static_cast<uint32_t>(ids.size() + 1));
-  if (is_new && Speaks(state)) {
-    Record record = {};
-    record.kind = RecordKind::kDefine;
-    record.define.table = table;
-    record.define.id = entry->second;
-    record.define.payload_bytes = static_cast<uint32_t>(payload.size());
-    PushLocked(state, record, payload.data(), record.define.payload_bytes);
+  if (is_new && !ServesForks() && Speaks(state)) {
+    PushDefinitionLocked(state, table, entry->second, payload);
   }
   return entry->second;
+}
+
+void EmitCounterLocked(Counter& counter) {
+  counter.reported = counter.total;
+  Record record = {};
+  record.kind = RecordKind::kCounter;
+  record.counter = {counter.name, counter.total};
+  Emit(record);
+}
+
+// What a fork server has defined, with the numbers that it gave it.
+void PushDefinitionsLocked(State& state) {
+  for (size_t index = 0; index < kTables; ++index) {
+    const auto& ids = state.tables[index];
+    std::vector<std::string_view> payloads(ids.size());
+    for (const auto& [payload, id] : ids) {
+      payloads[id - 1] = payload;
+    }
+    for (size_t i = 0; i < payloads.size(); ++i) {
+      PushDefinitionLocked(state, static_cast<Table>(index + 1), static_cast<uint32_t>(i + 1),
+                           payloads[i]);
+    }
+  }
 }
 
 }  // namespace
@@ -311,6 +352,25 @@ channel::Header* SessionChannel() {
   return Get().header;
 }
 
+void BeginAsRank() {
+  State& state = Get();
+  TakeChannel(state);
+  if (state.config.mode != Mode::kEmulate) {
+    LetClockRun();
+  }
+  if (!Speaks(state)) {
+    return;
+  }
+  {
+    const std::lock_guard<std::mutex> lock(state.ring_mutex);
+    PushDefinitionsLocked(state);
+  }
+  const std::lock_guard<std::mutex> lock(state.counter_mutex);
+  for (auto& [name, counter] : state.counters) {
+    EmitCounterLocked(counter);
+  }
+}
+
 extern "C" void prism_shim_stay_silent() {
   Get().voice.store(Voice::kSilent);
 }
@@ -321,6 +381,7 @@ void Emit(Record record) {
 
 void Emit(Record record, const void* payload, uint32_t payload_bytes) {
   State& state = Get();
+  BecomeRank();
   record.flags |= thread_in_graph ? channel::kLaunchedWithPrevious : 0;
   record.flags |= thread_backward_ops > 0 ? channel::kInBackward : 0;
   const int64_t cost_ns = channel::HostCostNs(state.config, record);
@@ -383,6 +444,7 @@ channel::AnswerValue Ask(State& state, Record record, bool watches) {
 
 Reply Request(Record record) {
   State& state = Get();
+  BecomeRank();
   if (!Speaks(state)) {
     return {0, 0};
   }
@@ -409,6 +471,7 @@ Reply Request(Record record) {
 
 void Fence() {
   State& state = Get();
+  BecomeRank();
   if (state.config.fences == 0 || !Speaks(state)) {
     return;
   }
@@ -457,12 +520,8 @@ void Count(std::string_view counter_name, int64_t n) {
   Counter& counter = found->second;
   counter.total += n;
   // Totals are sent when they have doubled, and once more at the exit.
-  if (counter.total >= 2 * counter.reported) {
-    counter.reported = counter.total;
-    Record record = {};
-    record.kind = RecordKind::kCounter;
-    record.counter = {counter.name, counter.total};
-    Emit(record);
+  if (counter.total >= 2 * counter.reported && !ServesForks()) {
+    EmitCounterLocked(counter);
   }
 }
 

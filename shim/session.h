@@ -17,6 +17,10 @@ const channel::Config& SessionConfig();
 channel::Mode SessionMode();
 channel::Header* SessionChannel();  // nullptr in kStandalone
 
+// A fork server's child (fork_server/fork_server.h) has become a rank and has been given a channel:
+// sends what has been defined and counted so far, and lets time pass if it is to be recorded.
+void BeginAsRank();
+
 // This process is a tool that the program runs, not the program: from here on it sends nothing.
 extern "C" __attribute__((visibility("default"))) void prism_shim_stay_silent();
 

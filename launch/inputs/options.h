@@ -112,6 +112,7 @@ struct Options {
   bool quiet = false;
   std::string color = "auto";
   bool strict = false;
+  bool cold_start = false;
   std::optional<double> max_error_pct;  // deviation of the emulated iteration time from the
                                         // replayed one
 

@@ -241,6 +241,8 @@ std::vector<Row> OutputOptions() {
       {"color", &O::color, OneOf({"auto", "on", "off"}),
        "colour errors, warnings and the head of the summary; auto: on a terminal without "
        "mpirun, unless NO_COLOR is set"},
+      {"cold-start", &O::cold_start, Switch(),
+       "start the program of every rank by itself, instead of forking ranks from one start"},
       {"strict", &O::strict, Switch(), "exit with code 4 if there are warnings"},
       {"max-error", &O::max_error_pct, Percent(),
        "exit with code 4 if an iteration of the sandbox ranks differs from the replay of the graph "

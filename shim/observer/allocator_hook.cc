@@ -13,6 +13,7 @@
 
 #include "shim/observer/observer_calls.h"
 #include "shim/observer/torch_symbol.h"
+#include "shim/fork_server/fork_server.h"
 #include "shim/session.h"
 #include "shim/virtual_device/memory.h"
 
@@ -52,6 +53,9 @@ void ReportReserved(size_t allocated, size_t reserved) {
 
 // While recording, and in an emulation whose memory history was requested.
 bool TellsOfBlocks() {
+  if (prism::shim::ServesForks()) {
+    return false;  // not decided before it is a rank
+  }
   static const bool tells = prism::shim::SessionMode() == prism::channel::Mode::kRecord ||
                             std::getenv("PRISM_BLOCK_EVENTS") != nullptr;
   return tells;

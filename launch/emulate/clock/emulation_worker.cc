@@ -70,7 +70,7 @@ Status EmulationWorker::StartProcesses() {
   wait_ns_ = start_.has_all ? kWaitNs : kNapNs;
   for (const EmulatedRank& emulated : start_.ranks) {
     const Rank rank = emulated.process.rank;
-    PRISM_ASSIGN_OR_RETURN(auto process, SandboxProcess::Start(emulated.process));
+    PRISM_ASSIGN_OR_RETURN(auto process, hooks_.start_process(emulated.process));
     members_.push_back(std::make_unique<Member>(
         Member{rank, std::move(process), NewStream(rank),
                Verifier(graph_, index_, rank, start_.iterations), OutOfMemoryWatch(rank),

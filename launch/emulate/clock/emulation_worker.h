@@ -39,6 +39,7 @@ struct EmulationStart {
 class EmulationWorker {
  public:
   struct Hooks {
+    std::function<Result<std::unique_ptr<SandboxProcess>>(const SandboxSpec&)> start_process;
     std::function<void(std::string events)> send_events;  // RankEvents, to process 0
     // Receives the log, and the memory history if requested.
     std::function<void(Rank, const std::string& log, const std::string& history)> rank_left;

@@ -18,18 +18,31 @@ namespace {
 // For the built-in workload, which is given its number of iterations.
 constexpr int kRecordedIterations = 2;
 
+RankStarter::Try TryOf(const std::optional<RecordedRank>& alone) {
+  return alone.has_value() ? RankStarter::Try::kSecond : RankStarter::Try::kFirst;
+}
+
+// Op by op and byte by byte.
+bool DoesSame(const graph::Fragment& a, const graph::Fragment& b) {
+  return a.strings == b.strings && a.signatures == b.signatures && a.program == b.program &&
+         a.comm_slots == b.comm_slots && a.peer_slots == b.peer_slots && a.memory == b.memory &&
+         a.warmup_iterations == b.warmup_iterations;
+}
+
 }  // namespace
 
 struct RecordPass::Slot {
   std::unique_ptr<StoreServer> store;
   RecordedProcess recorded;
   StallWatch stall_watch;
+  RecordedLength length;
   std::optional<RecordedRank> otherwise = {};
+  std::optional<RecordedRank> alone = {};
   bool finished = false;
 };
 
-RecordPass::RecordPass(const RunContext& context, size_t slots)
-    : context_(context), slot_count_(slots) {
+RecordPass::RecordPass(const RunContext& context, RankStarter& starter, size_t slots)
+    : context_(context), starter_(starter), slot_count_(slots) {
 }
 
 RecordPass::~RecordPass() = default;
@@ -72,7 +85,7 @@ bool RecordPass::done() const {
 }
 
 Status RecordPass::StartNext() {
-  auto [rank, length, otherwise] = std::move(wanted_.front());
+  auto [rank, length, otherwise, alone] = std::move(wanted_.front());
   wanted_.pop_front();
   SandboxRequest request;
   request.rank = rank;
@@ -85,14 +98,16 @@ Status RecordPass::StartNext() {
     request.meeting.values = values_->Path();
     request.meeting.value_bytes[rank] = values_bytes_;
   }
-  PRISM_ASSIGN_OR_RETURN(auto process, SandboxProcess::Start(MakeSandboxSpec(context_, request)));
+  PRISM_ASSIGN_OR_RETURN(auto process,
+                         starter_.Start(MakeSandboxSpec(context_, request), TryOf(alone)));
   slicer::RecorderOptions options = MakeRecorderOptions(context_, rank, length);
   if (context_.job.user_program && rank == Rank(0)) {
     options.steady_iterations = context_.options.iterations;
   }
-  slots_.push_back(std::make_unique<Slot>(
-      Slot{std::move(store), RecordedProcess(std::move(process), options),
-           StallWatch(context_.options.stall_timeout_s), std::move(otherwise)}));
+  slots_.push_back(
+      std::make_unique<Slot>(Slot{std::move(store), RecordedProcess(std::move(process), options),
+                                  StallWatch(context_.options.stall_timeout_s), length,
+                                  std::move(otherwise), std::move(alone)}));
   return OkStatus();
 }
 
@@ -112,7 +127,7 @@ Result<bool> RecordPass::StepSlot(Slot& slot) {
   } else if (const Status stall = slot.stall_watch.Check(slot.recorded.process(),
                                                          slot.recorded.recorder().iterations() - 1);
              !stall.ok()) {
-    if (!slot.recorded.recorder().has_steady_iterations()) {
+    if (!slot.recorded.recorder().has_steady_iterations() && !slot.alone.has_value()) {
       return stall;
     }
     slot.finished = true;
@@ -134,6 +149,11 @@ Status RecordPass::FinishSlot(Slot& slot) {
   const Status end = EndProgram(slot);
   Result<graph::Fragment> fragment = end.ok() ? slot.recorded.recorder().Finish() : end;
   const std::optional<int32_t> steps = slot.recorded.recorder().period();
+  if (slot.alone.has_value() && (!fragment.ok() || steps.has_value())) {
+    starter_.EndSecondTry(false, slot.recorded.rank());
+    recorded_.push_back(*std::move(slot.alone));
+    return OkStatus();
+  }
   if (!fragment.ok() && slot.otherwise.has_value()) {
     context_.logger.Info("rank {}: alternating steps could not be recorded as one iteration: {}",
                          slot.recorded.rank().value(), fragment.status().message());
@@ -167,14 +187,28 @@ Status RecordPass::FinishSlot(Slot& slot) {
   if (steps.has_value()) {  // again, with longer iterations
     wanted_.push_front({slot.recorded.rank(), {.steps = *steps}, std::move(recorded)});
   } else {
-    recorded_.push_back(*std::move(recorded));
+    Keep(slot, *std::move(recorded));
   }
   return OkStatus();
 }
 
+// The first rank that was started by itself is recorded once more, forked, before any other is.
+void RecordPass::Keep(Slot& slot, RecordedRank recorded) {
+  if (slot.alone.has_value()) {
+    const bool same = DoesSame(slot.alone->fragment, recorded.fragment);
+    starter_.EndSecondTry(same, slot.recorded.rank());
+    recorded_.push_back(*std::move(slot.alone));
+  } else if (!slot.recorded.process().forked() && starter_.WantsSecondTry()) {
+    wanted_.push_front({slot.recorded.rank(), slot.length, {}, std::move(recorded)});
+  } else {
+    recorded_.push_back(std::move(recorded));
+  }
+}
+
 Result<bool> RecordPass::Step() {
   bool busy = false;
-  while (!wanted_.empty() && slots_.size() < slot_count_) {
+  while (!wanted_.empty() && slots_.size() < slot_count_ &&
+         starter_.MayStart(TryOf(wanted_.front().alone), !slots_.empty())) {
     PRISM_RETURN_IF_ERROR(StartNext());
     busy = true;
   }

@@ -13,6 +13,7 @@
 #include "graph/base/ids.h"
 #include "graph/base/status.h"
 #include "graph/fragment.h"
+#include "launch/emulate/run/rank_starter.h"
 #include "launch/emulate/run/recorded_slice.h"
 #include "launch/emulate/run/run_context.h"
 #include "launch/emulate/sandbox/shared_memory.h"
@@ -23,7 +24,8 @@ namespace prism::launch {
 // can be done now.
 class RecordPass {
  public:
-  RecordPass(const RunContext& context, size_t slots);
+  // Both must outlive it.
+  RecordPass(const RunContext& context, RankStarter& starter, size_t slots);
   ~RecordPass();
 
   // `values`: the book of what ranks recorded before have sent. Ranks added before must be done.
@@ -58,6 +60,8 @@ class RecordPass {
     Rank rank;
     RecordedLength length;
     std::optional<RecordedRank> otherwise = {};
+    // What the rank did when it was started by itself: is it the same when it is forked?
+    std::optional<RecordedRank> alone = {};
   };
 
   Status StartNext();
@@ -65,8 +69,10 @@ class RecordPass {
   Result<bool> StepSlot(Slot& slot);
   Status EndProgram(Slot& slot);
   Status FinishSlot(Slot& slot);
+  void Keep(Slot& slot, RecordedRank recorded);
 
   const RunContext& context_;
+  RankStarter& starter_;
   std::deque<Wanted> wanted_;
   size_t slot_count_;
   size_t waits_ = 0;

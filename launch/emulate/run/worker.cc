@@ -52,7 +52,8 @@ void ShowLine(Rank rank, const std::string& line, std::FILE* output) {
 
 }  // namespace
 
-Worker::Worker(RunContext& context, MpiSession& session) : context_(context), session_(session) {
+Worker::Worker(RunContext& context, MpiSession& session)
+    : context_(context), session_(session), starter_(context) {
 }
 
 Worker::~Worker() = default;
@@ -69,7 +70,7 @@ Status Worker::Record(WireReader* message) {
   if (recording_ == nullptr) {
     const auto cores = static_cast<size_t>(AvailableThreads());
     const size_t slots = std::max<size_t>(1, cores / static_cast<size_t>(session_.size()));
-    recording_ = std::make_unique<RecordPass>(context_, slots);
+    recording_ = std::make_unique<RecordPass>(context_, starter_, slots);
   }
   return recording_->Add(ShareOf(ranks, session_.rank(), session_.size()), values, length);
 }
@@ -130,6 +131,7 @@ Status Worker::BeginEmulation(const EmulateMessage& message) {
     meeting.value_bytes[context_.sandbox_ranks[i]] = message.value_bytes[i];
   }
   EmulationWorker::Hooks hooks;
+  hooks.start_process = [this](const SandboxSpec& spec) { return starter_.Start(spec); };
   hooks.send_events = [this, number = message.number](const std::string& events) {
     session_.Send(0, WireWriter().Put(MessageKind::kOps).Put(number).PutText(events).Take());
   };

@@ -9,6 +9,7 @@
 #include "graph/graph.h"
 #include "launch/emulate/clock/emulation_worker.h"
 #include "launch/emulate/run/messages.h"
+#include "launch/emulate/run/rank_starter.h"
 #include "launch/emulate/run/record_pass.h"
 #include "launch/emulate/run/run_context.h"
 #include "launch/process/mpi_session.h"
@@ -54,6 +55,7 @@ class Worker {
 
   RunContext& context_;
   MpiSession& session_;
+  RankStarter starter_;
   std::unique_ptr<RecordPass> recording_;
   graph::Graph graph_;
   std::unique_ptr<EmulationWorker> emulation_;

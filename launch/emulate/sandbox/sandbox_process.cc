@@ -23,6 +23,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/file.h"
+#include "launch/emulate/sandbox/fork_server.h"
 #include "launch/emulate/sandbox/guard.h"
 #include "launch/emulate/sandbox/last_lines.h"
 #include "launch/emulate/sandbox/process_group.h"
@@ -88,18 +89,20 @@ bool BelongsToLauncher(std::string_view name) {
   return false;
 }
 
-// "NAME=value" lines of the child, ordered.
-std::vector<std::string> ChildEnvironment(const SandboxSpec& spec,
-                                          int channel_descriptor,
-                                          int stacks_descriptor,
-                                          int launch_descriptor) {
-  std::map<std::string, std::string> variables;
+ChildVariables EnvironmentOfChild(const SandboxSpec& spec,
+                                  int channel_descriptor,
+                                  int stacks_descriptor,
+                                  int launch_descriptor) {
+  ChildVariables variables;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
     const size_t equals = text.find('=');
     if (equals != text.npos && !BelongsToLauncher(text.substr(0, equals))) {
       variables[std::string(text.substr(0, equals))] = text.substr(equals + 1);
     }
+  }
+  for (const std::string& name : spec.removed) {
+    variables.erase(name);
   }
   for (const auto& [name, value] : spec.environment) {
     variables[name] = value;
@@ -115,6 +118,11 @@ std::vector<std::string> ChildEnvironment(const SandboxSpec& spec,
     variables[channel::kStandInVariable] = spec.stand_in;
     variables["PRISM_LAUNCH_FILE"] = fmt::format("/proc/{}/fd/{}", getpid(), launch_descriptor);
   }
+  return variables;
+}
+
+// "NAME=value" lines, ordered.
+std::vector<std::string> Lines(const ChildVariables& variables) {
   std::vector<std::string> lines;
   for (const auto& [name, value] : variables) {
     lines.push_back(name + "=" + value);
@@ -135,6 +143,7 @@ struct ChildDescriptors {
   int output;
   int channel;
   int stacks;
+  int inherited;  // -1: none
   bool terminal;
 };
 
@@ -171,6 +180,9 @@ void TakeForeground() {
   }
   fcntl(descriptors.channel, F_SETFD, 0);
   fcntl(descriptors.stacks, F_SETFD, 0);
+  if (descriptors.inherited >= 0) {
+    fcntl(descriptors.inherited, F_SETFD, 0);
+  }
   for (const int number : {SIGINT, SIGTERM, SIGPIPE, SIGXFSZ}) {
     signal(number, SIG_DFL);
   }
@@ -204,7 +216,29 @@ std::vector<std::string> AssumedEnvironment() {
   return lines;
 }
 
-Result<std::unique_ptr<SandboxProcess>> SandboxProcess::Start(const SandboxSpec& spec) {
+namespace {
+
+// A process of its own. -1 with errno set if there is none.
+pid_t StartProgram(const SandboxSpec& spec,
+                   const ChildVariables& variables,
+                   const ChildDescriptors& descriptors) {
+  std::vector<std::string> arguments = spec.command;
+  std::vector<std::string> environment = Lines(variables);
+  const std::vector<char*> argument_pointers = Pointers(arguments);
+  const std::vector<char*> environment_pointers = Pointers(environment);
+  const pid_t parent = getpid();
+  const pid_t pid = fork();
+  if (pid == 0) {
+    RunChild(descriptors, parent, const_cast<char**>(argument_pointers.data()),
+             const_cast<char**>(environment_pointers.data()));
+  }
+  return pid;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<SandboxProcess>> SandboxProcess::Start(const SandboxSpec& spec,
+                                                              ForkServer* server) {
   auto consumer = std::make_unique<channel::Consumer>(spec.config);
   std::array<int, 2> pipe_ends = {-1, -1};
   const int stacks = memfd_create("prism-stacks", MFD_CLOEXEC);
@@ -218,22 +252,20 @@ Result<std::unique_ptr<SandboxProcess>> SandboxProcess::Start(const SandboxSpec&
   // Processes started later must not inherit this channel.
   fcntl(consumer->descriptor(), F_SETFD, FD_CLOEXEC);
   fcntl(pipe_ends[0], F_SETFL, O_NONBLOCK);
-  std::vector<std::string> arguments = spec.command;
-  std::vector<std::string> environment =
-      ChildEnvironment(spec, consumer->descriptor(), stacks, launch);
-  const std::vector<char*> argument_pointers = Pointers(arguments);
-  const std::vector<char*> environment_pointers = Pointers(environment);
-  const pid_t parent = getpid();
+  const ChildVariables variables = EnvironmentOfChild(spec, consumer->descriptor(), stacks, launch);
   Family& family = TheFamily();
-  const pid_t pid = fork();
-  if (pid == 0) {
-    RunChild({.output = pipe_ends[1],
-              .channel = consumer->descriptor(),
-              .stacks = stacks,
-              .terminal = spec.terminal},
-             parent, const_cast<char**>(argument_pointers.data()),
-             const_cast<char**>(environment_pointers.data()));
+  Result<pid_t> forked = EnvironmentLacks("no fork server");
+  if (server != nullptr && server->Serves(spec)) {
+    forked = server->Fork(
+        variables, {.output = pipe_ends[1], .channel = consumer->descriptor(), .stacks = stacks});
   }
+  const pid_t pid = forked.ok() ? *forked
+                                : StartProgram(spec, variables,
+                                               {.output = pipe_ends[1],
+                                                .channel = consumer->descriptor(),
+                                                .stacks = stacks,
+                                                .inherited = spec.inherited,
+                                                .terminal = spec.terminal});
   close(pipe_ends[1]);
   if (pid < 0) {
     close(pipe_ends[0]);
@@ -252,6 +284,10 @@ Result<std::unique_ptr<SandboxProcess>> SandboxProcess::Start(const SandboxSpec&
   process->launch_ = launch;
   process->has_terminal_ = spec.terminal;
   process->on_line_ = spec.on_line;
+  process->forked_ = forked.ok();
+  if (forked.ok()) {
+    process->AddOutput(server->output().data(), server->output().size());
+  }
   return process;
 }
 

@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,6 +22,11 @@
 
 namespace prism::launch {
 
+class ForkServer;
+
+// The environment of a sandbox process.
+using ChildVariables = std::map<std::string, std::string>;
+
 struct SandboxSpec {
   Rank rank;
   std::vector<std::string> command;                              // program and arguments
@@ -30,6 +36,8 @@ struct SandboxSpec {
   bool terminal = false;  // has this process's standard streams, and the terminal's foreground
   std::function<void(const std::string&)> on_line;  // each line of output, without its end; may be
                                                     // empty
+  int inherited = -1;                               // descriptor that the process gets as well
+  std::vector<std::string> removed;  // variables of the worker's own that it does not get
 };
 
 // One line for each variable that programs are given because this process's environment lacks it,
@@ -42,12 +50,15 @@ class SandboxProcess {
   // error may have.
   static constexpr size_t kTailLines = 3;
 
-  static Result<std::unique_ptr<SandboxProcess>> Start(const SandboxSpec& spec);
+  // `server`: forks the process, if it is there and can (Serves).
+  static Result<std::unique_ptr<SandboxProcess>> Start(const SandboxSpec& spec,
+                                                       ForkServer* server = nullptr);
   ~SandboxProcess();
   SandboxProcess(const SandboxProcess&) = delete;
   SandboxProcess& operator=(const SandboxProcess&) = delete;
 
   [[nodiscard]] Rank rank() const { return rank_; }
+  [[nodiscard]] bool forked() const { return forked_; }  // by a fork server
   [[nodiscard]] pid_t pid() const { return pid_; }
   channel::Consumer& channel() { return *channel_; }
 
@@ -97,6 +108,7 @@ class SandboxProcess {
   int launch_ = -1;  // file that a stand-in writes its words into; -1: none
   off_t stacks_taken_ = 0;
   bool has_terminal_ = false;
+  bool forked_ = false;
   std::optional<int> wait_status_;
   std::string log_;
   std::string recent_;  // the end of all output

@@ -1,0 +1,96 @@
+#include "launch/emulate/run/rank_starter.h"
+
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+namespace prism::launch {
+namespace {
+
+// Where the ranks differ by more, the fork server does not serve them.
+std::vector<std::string> VariablesOfRanks(const RunContext& context) {
+  std::set<std::string> names = {"PRISM_BLOCK_EVENTS", "PRISM_EXCHANGE", "PRISM_STORE",
+                                 "PRISM_VALUES", "PRISM_VALUES_BYTES"};
+  const auto environment = [&](int64_t rank) {
+    SandboxRequest request;
+    request.rank = Rank(static_cast<uint32_t>(rank));
+    request.present = {request.rank};
+    return MakeSandboxSpec(context, request).environment;
+  };
+  const int64_t world = context.job.parallel.world_size();
+  const auto first = environment(0);
+  for (const int64_t rank : {std::min<int64_t>(1, world - 1), world - 1}) {
+    const auto other = environment(rank);
+    PRISM_CHECK_EQ(first.size(), other.size());
+    for (size_t i = 0; i < first.size(); ++i) {
+      if (first[i] != other[i]) {
+        names.insert(first[i].first);
+      }
+    }
+  }
+  return {names.begin(), names.end()};
+}
+
+}  // namespace
+
+void RankStarter::StartServer() {
+  const Options& options = context_.options;
+  const bool one = context_.job.parallel.world_size() == 1;
+  if (asked_ || one || options.program.empty() || options.launch.in_script || options.cold_start) {
+    return;
+  }
+  asked_ = true;
+  SandboxRequest request;
+  request.rank = Rank(0);
+  request.present = {request.rank};
+  Result<std::unique_ptr<ForkServer>> server =
+      ForkServer::Start(MakeSandboxSpec(context_, request), VariablesOfRanks(context_));
+  if (!server.ok()) {
+    StopForking(server.status().message());
+    return;
+  }
+  server_ = *std::move(server);
+  server_age_ = StopWatch();
+}
+
+void RankStarter::StopForking(const std::string& why) {
+  server_.reset();
+  context_.logger.Info("the program of each rank is started by itself: {}", why);
+}
+
+void RankStarter::EndSecondTry(bool same, Rank rank) {
+  tried_ = true;
+  if (!same) {
+    StopForking(fmt::format("rank {} does something else when it is forked", rank.value()));
+  }
+}
+
+bool RankStarter::MayStart(Try which, bool others) {
+  StartServer();
+  if (server_ == nullptr) {
+    return true;
+  }
+  const ForkServer::State state = server_->Look();
+  if (state == ForkServer::State::kGone) {
+    StopForking(server_->why_gone());
+    return true;
+  }
+  if (state == ForkServer::State::kStarting &&
+      server_age_.Seconds() > context_.options.stall_timeout_s) {
+    StopForking(
+        fmt::format("it has not needed its rank for {} s", context_.options.stall_timeout_s));
+    return true;
+  }
+  const bool ready = state == ForkServer::State::kReady;
+  return which == Try::kSecond || tried_ ? ready : !others;
+}
+
+Result<std::unique_ptr<SandboxProcess>> RankStarter::Start(const SandboxSpec& spec, Try which) {
+  const bool forks = tried_ || which == Try::kSecond;
+  return SandboxProcess::Start(spec, forks ? server_.get() : nullptr);
+}
+
+}  // namespace prism::launch

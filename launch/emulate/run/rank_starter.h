@@ -1,0 +1,49 @@
+// Starts the processes of a worker's ranks. A Python program is started once as a fork server, from
+// which ranks are forked. The first rank is started by itself meanwhile, and then once more,
+// forked: if it does not do the same, or cannot be forked, each rank is started by itself, and a
+// line says why.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "graph/base/status.h"
+#include "launch/emulate/run/run_context.h"
+#include "launch/emulate/sandbox/fork_server.h"
+#include "launch/emulate/sandbox/sandbox_process.h"
+#include "launch/process/stop_watch.h"
+
+namespace prism::launch {
+
+class RankStarter {
+ public:
+  // The same rank has been started by itself before, or not.
+  enum class Try : uint8_t { kFirst, kSecond };
+
+  // `context` must outlive it.
+  explicit RankStarter(const RunContext& context) : context_(context) {}
+
+  // False while a rank had better wait: for the fork server, or for the second try of another, of
+  // which there is one or will be as long as `others` run.
+  bool MayStart(Try which, bool others);
+
+  Result<std::unique_ptr<SandboxProcess>> Start(const SandboxSpec& spec, Try which = Try::kFirst);
+
+  // Whether a rank that was started by itself is to be started once more; and whether it then did
+  // the same.
+  [[nodiscard]] bool WantsSecondTry() const { return server_ != nullptr && !tried_; }
+  void EndSecondTry(bool same, Rank rank);
+
+ private:
+  void StartServer();
+  void StopForking(const std::string& why);
+
+  const RunContext& context_;
+  std::unique_ptr<ForkServer> server_;
+  StopWatch server_age_;
+  bool asked_ = false;  // for a fork server
+  bool tried_ = false;  // a rank twice
+};
+
+}  // namespace prism::launch

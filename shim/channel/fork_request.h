@@ -1,0 +1,21 @@
+// Between a worker and its fork server (shim/fork_server/fork_server.h), on a socket of packets.
+#pragma once
+
+#include <cstddef>
+
+namespace prism::channel {
+
+// Environment of a fork server: the number of its socket's descriptor, then the names of the
+// variables by which ranks differ, each after a colon.
+inline constexpr const char* kForkServerVariable = "PRISM_FORK_SERVER";
+
+// What it sends once it has come to where the rank is needed; anything else is the reason why it
+// cannot be forked. Later, a packet of sizeof(pid_t) for each rank.
+inline constexpr const char* kForkServerReady = "ready";
+
+// A request: "NAME=value" for each variable of the rank, "NAME" for one that it does not have, each
+// with a 0 at its end; with descriptors of output, channel and stacks.
+inline constexpr size_t kMaxForkRequest = size_t{64} << 10U;
+inline constexpr int kForkDescriptors = 3;
+
+}  // namespace prism::channel

@@ -1,0 +1,319 @@
+// The worker's messages are packets on a Unix socket: one asks for one rank, with its variables as
+// text and three descriptors (output, channel, stacks). The fork is a double one, with the process
+// in between gone at once, so that the rank becomes the worker's own child (a worker is the reaper
+// of what its programs leave behind).
+#include "shim/fork_server/fork_server.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <csignal>
+#include <string>
+
+#include <dirent.h>
+
+#include "shim/channel/fork_request.h"
+#include "shim/clock/real_time.h"
+#include "shim/python_code.h"
+#include "shim/session.h"
+
+namespace prism::shim {
+namespace {
+
+constexpr int64_t kParentNapNs = 20'000;
+
+// Written before main, by the one thread that exists then.
+struct Server {
+  int socket = -1;
+  pid_t process = 0;
+  std::string variables;  // ":RANK:LOCAL_RANK:"
+};
+
+std::atomic<bool> serves{false};
+bool forks_rank = false;
+
+Server* TheServer() {
+  static auto* const server = new Server();
+  return server;
+}
+
+// CPython's calls around a fork, which os.fork makes too.
+struct PythonFork {
+  int (*ensure)() = nullptr;
+  void (*release)(int) = nullptr;
+  void (*before)() = nullptr;
+  void (*after_parent)() = nullptr;
+  void (*after_child)() = nullptr;
+};
+
+template <typename Function>
+bool FindCall(const char* name, Function* function) {
+  *function = reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
+  return *function != nullptr;
+}
+
+bool FindPythonFork(PythonFork* python) {
+  return FindCall("PyGILState_Ensure", &python->ensure) &&
+         FindCall("PyGILState_Release", &python->release) &&
+         FindCall("PyOS_BeforeFork", &python->before) &&
+         FindCall("PyOS_AfterFork_Parent", &python->after_parent) &&
+         FindCall("PyOS_AfterFork_Child", &python->after_child);
+}
+
+size_t Threads() {
+  size_t threads = 0;
+  DIR* const folder = opendir("/proc/self/task");
+  while (folder != nullptr) {
+    const dirent* const entry = readdir(folder);
+    if (entry == nullptr) {
+      closedir(folder);
+      break;
+    }
+    threads += entry->d_name[0] == '.' ? 0 : 1;
+  }
+  return threads;
+}
+
+[[noreturn]] void Leave() {
+  syscall(SYS_exit_group, 0);
+  __builtin_unreachable();
+}
+
+[[noreturn]] void Decline(const char* why) {
+  const ssize_t ignored = send(TheServer()->socket, why, strlen(why), MSG_NOSIGNAL);
+  (void)ignored;
+  Leave();
+}
+
+struct Request {
+  std::string
+      text;  // "NAME=value" for each variable, "NAME" for one that is not set; each ends in 0
+  std::array<int, channel::kForkDescriptors> descriptors;
+};
+
+bool Receive(Request* request) {
+  request->text.resize(channel::kMaxForkRequest);
+  iovec part = {.iov_base = request->text.data(), .iov_len = request->text.size()};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(request->descriptors))];
+  msghdr message = {};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof(control);
+  const ssize_t bytes =
+      TEMP_FAILURE_RETRY(recvmsg(TheServer()->socket, &message, MSG_CMSG_CLOEXEC));
+  const cmsghdr* const head = bytes <= 0 ? nullptr : CMSG_FIRSTHDR(&message);
+  if (head == nullptr || head->cmsg_type != SCM_RIGHTS ||
+      head->cmsg_len != CMSG_LEN(sizeof(request->descriptors))) {
+    return false;
+  }
+  memcpy(request->descriptors.data(), CMSG_DATA(head), sizeof(request->descriptors));
+  request->text.resize(static_cast<size_t>(bytes));
+  return true;
+}
+
+void AppendBytes(std::string_view text, std::string* source) {
+  *source += "b'";
+  for (const char c : text) {
+    char digits[8] = {};
+    snprintf(digits, sizeof(digits), "\\x%02x", static_cast<unsigned>(static_cast<uint8_t>(c)));
+    *source += digits;
+  }
+  *source += "'";
+}
+
+// Sets the variables in C, and returns Python source that puts back os.environ's own dictionary
+// (sitecustomize.py) and does the same there. numpy's global generator is seeded from the system
+// when numpy is imported; Python's own takes a new seed after every fork.
+std::string SetVariables(const std::string& text) {
+  std::string source =
+      "import os, posix, sys\n"
+      "seen, own = os.environ._data, posix.environ\n"
+      "if seen is not own:\n"
+      "    now = dict(dict.items(seen))\n"
+      "    own.clear()\n"
+      "    own.update(now)\n"
+      "    os.environ._data = os.environb._data = own\n";
+  for (size_t begin = 0; begin < text.size(); begin += strlen(text.c_str() + begin) + 1) {
+    const std::string entry = text.c_str() + begin;
+    const size_t equals = entry.find('=');
+    const std::string name = entry.substr(0, equals);
+    if (equals == std::string::npos) {
+      unsetenv(name.c_str());
+      continue;
+    }
+    setenv(name.c_str(), entry.c_str() + equals + 1, 1);
+    source += "own[";
+    AppendBytes(name, &source);
+    source += "] = ";
+    AppendBytes(std::string_view(entry).substr(equals + 1), &source);
+    source += "\n";
+  }
+  return source +
+         "random = sys.modules.get('numpy.random')\n"
+         "if random is not None:\n"
+         "    random.seed()\n";
+}
+
+// The descriptor keeps the number that the variable states, which programs that this one starts
+// read too.
+void PutDescriptor(const char* variable, int descriptor) {
+  const char* const number = getenv(variable);
+  if (number != nullptr) {
+    dup2(descriptor, static_cast<int>(strtol(number, nullptr, 10)));
+  }
+  close(descriptor);
+}
+
+// In the new process, the child of one that ends at once.
+void JoinWorker(pid_t between) {
+  setpgid(0, 0);
+  const timespec nap = {.tv_sec = 0, .tv_nsec = kParentNapNs};
+  while (getppid() == between) {
+    syscall(SYS_nanosleep, &nap, nullptr);
+  }
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != SessionChannel()->worker_process) {
+    Leave();  // the worker has gone
+  }
+}
+
+std::string StartRank(const Request& request, pid_t between) {
+  JoinWorker(between);
+  Server* const server = TheServer();
+  const pid_t self = getpid();
+  const ssize_t ignored = send(server->socket, &self, sizeof(self), MSG_NOSIGNAL);
+  (void)ignored;
+  close(server->socket);
+  dup2(request.descriptors[0], STDOUT_FILENO);
+  dup2(request.descriptors[0], STDERR_FILENO);
+  close(request.descriptors[0]);
+  PutDescriptor("PRISM_CHANNEL_FD", request.descriptors[1]);
+  PutDescriptor("PRISM_STACK_FD", request.descriptors[2]);
+  std::string source = SetVariables(request.text);
+  serves.store(false, std::memory_order_release);
+  return source;
+}
+
+RealFunction<pid_t(pid_t, int*, int)> real_waitpid("waitpid");
+
+// Forks for each request; returns in a rank, with Python source to run.
+std::string Serve(const PythonFork& python) {
+  while (true) {
+    Request request;
+    if (!Receive(&request)) {
+      Leave();  // nobody will ask any more
+    }
+    python.before();
+    forks_rank = true;
+    const pid_t between = fork();
+    if (between == 0) {
+      const pid_t self = getpid();
+      if (fork() != 0) {
+        Leave();
+      }
+      std::string source = StartRank(request, self);
+      python.after_child();
+      forks_rank = false;
+      return source;
+    }
+    forks_rank = false;
+    python.after_parent();
+    real_waitpid.get()(between, nullptr, 0);
+    for (const int descriptor : request.descriptors) {
+      close(descriptor);
+    }
+  }
+}
+
+}  // namespace
+
+void OpenForkServer() {
+  const char* const text = getenv(channel::kForkServerVariable);
+  if (text == nullptr) {
+    return;
+  }
+  Server* const server = TheServer();
+  char* names = nullptr;
+  server->socket = static_cast<int>(strtol(text, &names, 10));
+  server->process = getpid();
+  server->variables = std::string(names) + ":";
+  serves.store(true, std::memory_order_release);
+}
+
+bool ServesForks() {
+  return serves.load(std::memory_order_acquire);
+}
+
+bool ForksRank() {
+  return forks_rank;
+}
+
+bool DiffersByRank(std::string_view variable) {
+  const std::string& all = TheServer()->variables;
+  const size_t found = all.find(variable);
+  return found != std::string::npos && found > 0 && all[found - 1] == ':' &&
+         all[found + variable.size()] == ':';
+}
+
+void BecomeRankOrGiveUp(const char* why) {
+  Server* const server = TheServer();
+  if (ServesForks() && getpid() != server->process) {
+    const ssize_t ignored = send(server->socket, why, strlen(why), MSG_NOSIGNAL);
+    (void)ignored;
+  }
+  BecomeRank();
+}
+
+void BecomeRank() {
+  Server* const server = TheServer();
+  if (!ServesForks() || getpid() != server->process) {
+    return;
+  }
+  PythonFork python;
+  if (!FindPythonFork(&python)) {
+    Decline("it is not a Python program");
+  }
+  if (syscall(SYS_gettid) != server->process) {
+    Decline("another thread than the main one was the first to need the rank");
+  }
+  if (getppid() != SessionChannel()->worker_process) {
+    Decline("another program has started it");
+  }
+  if (getenv(channel::kForkServerVariable) != nullptr) {
+    Decline("its Python ignores PYTHONPATH");
+  }
+  if (Threads() != 1) {
+    Decline("a thread lives when the rank is first needed");
+  }
+  const int state = python.ensure();
+  RunPython("import os\nos.environ._data.look()", "prism_environment");
+  const ssize_t ignored = send(server->socket, channel::kForkServerReady,
+                               strlen(channel::kForkServerReady), MSG_NOSIGNAL);
+  (void)ignored;
+  const std::string source = Serve(python);
+  BeginAsRank();
+  RunPython(source.c_str(), "prism_rank_variables");
+  python.release(state);
+}
+
+}  // namespace prism::shim
+
+// For sitecustomize.py.
+extern "C" __attribute__((visibility("default"))) void prism_shim_decline_forks(const char* why) {
+  prism::shim::Decline(why);
+}
+
+extern "C" __attribute__((visibility("default"))) void prism_shim_become_rank() {
+  prism::shim::BecomeRankOrGiveUp("a process that it has forked itself needs the rank");
+}
