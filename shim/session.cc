@@ -11,7 +11,6 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <map>
 #include <mutex>
 #include <new>
 #include <string>
@@ -24,6 +23,7 @@
 #include "shim/clock/hung_clock.h"
 #include "shim/clock/virtual_clock.h"
 #include "shim/clock/watchdogs.h"
+#include "shim/counters.h"
 #include "shim/fork_server/fork_server.h"
 #include "shim/stack_writer.h"
 #include "shim/standalone_config.h"
@@ -48,12 +48,6 @@ constexpr const char* kWorkerGone = "the run was aborted or its worker process h
   __builtin_unreachable();
 }
 
-struct Counter {
-  uint32_t name = 0;  // id in kCounterName
-  int64_t total = 0;
-  int64_t reported = 0;
-};
-
 // Whether this process writes to the channel: decided at the first record.
 enum class Voice { kSilent, kUndecided, kSpeaks };
 
@@ -72,8 +66,6 @@ struct State {
   uint16_t next_ordinal = 0;
   std::atomic<int> working_threads{0};  // that have given the device work
   std::unordered_map<std::string, uint32_t> tables[kTables];
-  std::mutex counter_mutex;
-  std::map<std::string, Counter, std::less<>> counters;
 };
 
 State& Get();
@@ -116,8 +108,6 @@ bool Speaks(State& state) {
   return voice == Voice::kSpeaks || (voice == Voice::kUndecided && Decide(state));
 }
 
-void EmitCounterLocked(Counter& counter);
-
 // Ends the stream of records, once. A process that the program started to look at the device, and
 // that did not train, leaves the channel to the program. A child of vfork shares this memory: only
 // the process that owns the channel may write to it.
@@ -137,14 +127,7 @@ void SendExit(int code) {
   if ((personality(0xFFFFFFFF) & ADDR_NO_RANDOMIZE) == 0) {
     Count("addresses_random");
   }
-  {
-    const std::lock_guard<std::mutex> lock(state.counter_mutex);
-    for (auto& [name, counter] : state.counters) {
-      if (counter.reported != counter.total) {
-        EmitCounterLocked(counter);
-      }
-    }
-  }
+  EmitCounters();
   Record record = {};
   record.kind = RecordKind::kExit;
   record.exit.code = code;
@@ -159,13 +142,13 @@ void OnExit(int code, void* /*unused*/) {
 // A forked child keeps working on the virtual device but does not write records: the ring has one
 // producer.
 void LockForFork() {
-  Get().counter_mutex.lock();
+  LockCounters();
   Get().ring_mutex.lock();
 }
 
 void UnlockAfterFork() {
   Get().ring_mutex.unlock();
-  Get().counter_mutex.unlock();
+  UnlockCounters();
 }
 
 // Nothing that its thread issues is timed: it sleeps for real, with a running clock.
@@ -315,14 +298,6 @@ uint32_t DefineLocked(State& state, Table table, std::string_view payload) {
   return entry->second;
 }
 
-void EmitCounterLocked(Counter& counter) {
-  counter.reported = counter.total;
-  Record record = {};
-  record.kind = RecordKind::kCounter;
-  record.counter = {counter.name, counter.total};
-  Emit(record);
-}
-
 // What a fork server has defined, with the numbers that it gave it.
 void PushDefinitionsLocked(State& state) {
   for (size_t index = 0; index < kTables; ++index) {
@@ -365,10 +340,7 @@ void BeginAsRank() {
     const std::lock_guard<std::mutex> lock(state.ring_mutex);
     PushDefinitionsLocked(state);
   }
-  const std::lock_guard<std::mutex> lock(state.counter_mutex);
-  for (auto& [name, counter] : state.counters) {
-    EmitCounterLocked(counter);
-  }
+  EmitCounters();
 }
 
 extern "C" void prism_shim_stay_silent() {
@@ -507,37 +479,6 @@ void SeeBackwardOp(bool begin) {
 
 void SetThreadInGraph(bool in_graph) {
   thread_in_graph = in_graph;
-}
-
-void Count(std::string_view counter_name, int64_t n) {
-  State& state = Get();
-  const std::lock_guard<std::mutex> lock(state.counter_mutex);
-  auto found = state.counters.find(counter_name);
-  if (found == state.counters.end()) {
-    found = state.counters.try_emplace(std::string(counter_name)).first;
-    found->second.name = DefineOnce(Table::kCounterName, counter_name);
-  }
-  Counter& counter = found->second;
-  counter.total += n;
-  // Totals are sent when they have doubled, and once more at the exit.
-  if (counter.total >= 2 * counter.reported && !ServesForks()) {
-    EmitCounterLocked(counter);
-  }
-}
-
-void Refuse(const char* function_name) {
-  std::string counter = "refused_";
-  counter += function_name;
-  State& state = Get();
-  bool first = false;
-  {
-    const std::lock_guard<std::mutex> lock(state.counter_mutex);
-    first = state.counters.find(counter) == state.counters.end();
-  }
-  if (first) {
-    fprintf(stderr, "prism shim: %s is not supported by the virtual device\n", function_name);
-  }
-  Count(counter);
 }
 
 }  // namespace prism::shim

@@ -1,0 +1,39 @@
+"""Data parallelism; what it does before it needs its rank is told by its argument."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import torch
+import torch.distributed as dist
+
+how = sys.argv[1]
+if how == "thread":
+    threading.Thread(target=threading.Event().wait, daemon=True).start()
+if how == "copy":
+    copy = dict(os.environ)
+if how == "loop":
+    assert not [value for name, value in os.environ.items() if name.startswith("NOBODY_")]
+if how == "harmless":
+    subprocess.run(["uname"], check=True)
+if how == "child":
+    told = subprocess.run([sys.executable, "-c", "import os; print(os.environ['RANK'])"],
+                          check=True, capture_output=True, text=True).stdout
+    assert told.strip() == os.environ["RANK"]
+torch.manual_seed(0)
+count = torch.cuda.device_count()  # torch refuses CUDA in what is forked afterwards
+rank = int(os.environ["RANK"])
+print("rank", rank, "of", os.environ["WORLD_SIZE"], "with", count, "GPUs", flush=True)
+assert os.environ.copy()["RANK"] == str(rank) and "RANK" in os.environ
+if how == "copy":
+    assert copy["RANK"] == str(rank)
+torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+dist.init_process_group("nccl")
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(64, 64).cuda())
+optimizer = torch.optim.AdamW(model.parameters())
+for step in range(8):
+    model(torch.randn(16, 64, device="cuda")).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+dist.destroy_process_group()

@@ -1,0 +1,75 @@
+// Ranks that are forked from one start of a program (shim/fork_server/fork_server.h), beside ranks
+// that are started by themselves: every file of the results is the same.
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/programs/user_program.h"
+
+namespace prism {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr const char* kAlone = "the program of each rank is started by itself: ";
+
+class ForkedRanks : public UserProgram {
+ protected:
+  Finished Run(const std::string& how, const std::vector<std::string>& more = {}) {
+    std::vector<std::string> command = {
+        PRISM_EMULATE, "--target-gpus",   "4",  "--out", folder_ / "out",
+        "--force",     "--sandbox-ranks", "0,3"};
+    command.insert(command.end(), more.begin(), more.end());
+    command.insert(command.end(), {"--", PRISM_PYTHON, PRISM_PROGRAM_DIR "/forked_ranks.py", how});
+    return RunCommand(command);
+  }
+
+  std::vector<std::string> Results() const {
+    std::vector<std::string> texts;
+    for (const char* name : {"summary.json", "ranks.csv", "communicators.csv", "graph.prism",
+                             "logs/rank0.log", "logs/rank3.log"}) {
+      texts.push_back(ReadText(folder_ / (std::string("out/") + name)));
+      EXPECT_FALSE(texts.back().empty()) << name;
+    }
+    return texts;
+  }
+};
+
+TEST_F(ForkedRanks, give_the_bytes_of_ranks_that_are_started_by_themselves) {
+  for (const std::string how : {"plain", "loop", "harmless"}) {
+    const Finished forked = Run(how);
+    ASSERT_EQ(forked.code, 0) << forked.output;
+    EXPECT_THAT(forked.output, Not(HasSubstr(kAlone)));
+    const std::vector<std::string> results = Results();
+    const Finished alone = Run(how, {"--cold-start"});
+    ASSERT_EQ(alone.code, 0) << alone.output;
+    EXPECT_TRUE(results == Results()) << how;
+    ExpectNothingLeft();
+  }
+}
+
+TEST_F(ForkedRanks, are_not_used_where_a_fork_would_show) {
+  const std::vector<std::pair<std::string, std::string>> reasons = {
+      {"thread", "a thread lives when the rank is first needed"},
+      {"child", "it starts other programs before it needs its rank"}};
+  for (const auto& [how, reason] : reasons) {
+    const Finished run = Run(how);
+    ASSERT_EQ(run.code, 0) << run.output;
+    EXPECT_THAT(run.output, HasSubstr(kAlone + reason));
+  }
+}
+
+// Not in the copy that it made before, but the copy is right.
+TEST_F(ForkedRanks, see_their_rank_in_a_copy_of_the_environment) {
+  const Finished run = Run("copy");
+  ASSERT_EQ(run.code, 0) << run.output;
+  EXPECT_THAT(run.output,
+              HasSubstr(std::string(kAlone) +
+                        "it keeps a copy of the environment from before it needs its rank"));
+}
+
+}  // namespace
+}  // namespace prism
