@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "graph/base/csv_field.h"
 #include "graph/base/file.h"
@@ -55,7 +56,8 @@ std::map<std::string, ErrorStatistics> MemoryErrors(const std::vector<RowPlan>& 
 std::string RowsCsv(const std::vector<RowOutcome>& outcomes) {
   std::string text =
       "id,predicted_s,low_s,high_s,measured_s,error_pct,reason_skipped,predicted_bytes,"
-      "measured_bytes,bytes_error_pct,framework,network,assumption_spread,stalled_s\n";
+      "measured_bytes,bytes_error_pct,framework,network,assumption_spread,stalled_s,"
+      "differs_from_search\n";
   for (const RowOutcome& outcome : outcomes) {
     const RowPrediction& prediction = outcome.prediction;
     const std::optional<double>& measured = outcome.plan->measured_s;
@@ -68,10 +70,11 @@ std::string RowsCsv(const std::vector<RowOutcome>& outcomes) {
     text += predicted && measured.has_value()
                 ? fmt::format(",{:.3f}", 100 * (prediction.seconds / *measured - 1))
                 : ",";
-    text += fmt::format(",{}{},{},{},{:.4f},{:.6f}\n", CsvField(outcome.reason_skipped),
-                        BytesColumns(*outcome.plan), outcome.plan->style.framework,
-                        outcome.plan->cluster.network, outcome.plan->assumption_spread,
-                        prediction.stalled_s);
+    text += fmt::format(
+        ",{}{},{},{},{:.4f},{:.6f},{}\n", CsvField(outcome.reason_skipped),
+        BytesColumns(*outcome.plan), outcome.plan->style.framework, outcome.plan->cluster.network,
+        outcome.plan->assumption_spread, prediction.stalled_s,
+        CsvField(fmt::format("{}", fmt::join(outcome.plan->differs_from_search, "; "))));
   }
   return text;
 }
@@ -126,7 +129,8 @@ std::string SummaryText(const SourceSummary& summary) {
     fitted += count.time == 0 ? "" : fmt::format(", {} {}", profile, count.time);
   }
   text += fmt::format("  fitted parameters: {}{}\n", summary.FittedParameterCount().time, fitted);
-  return text + Counts("assumed", summary.assumed) + Counts("no memory", summary.memory_skipped);
+  return text + Counts("assumed", summary.assumed) + Counts("differs", summary.differs) +
+         Counts("no memory", summary.memory_skipped);
 }
 
 void AddErrors(const std::string& prefix,
@@ -176,6 +180,9 @@ BenchCase SummaryCase(const SourceSummary& summary) {
                      "parameters"});
   for (const auto& [what, count] : summary.assumed) {
     metrics.push_back({"assumed: " + what, static_cast<double>(count), "rows"});
+  }
+  for (const auto& [what, count] : summary.differs) {
+    metrics.push_back({"differs " + what, static_cast<double>(count), "rows"});
   }
   for (const auto& [reason, count] : summary.memory_skipped) {
     metrics.push_back({"memory skipped: " + reason, static_cast<double>(count), "rows"});

@@ -245,6 +245,31 @@ std::vector<std::string> PublishedRow::UnknownColumns() const {
   return unknown;
 }
 
+std::vector<std::string> PublishedRow::UnknownEntries() const {
+  std::vector<std::string> unknown;
+  for (const std::string& entry : Entries()) {
+    const std::string key = KeyOf(entry);
+    const std::string text = LowerCase(entry);
+    bool is_typed = false;  // the key has words of its own, one of which must fit
+    bool fits = false;
+    bool is_named = entry.find_first_not_of(' ') == std::string::npos;
+    for (const auto& [field, words] : AllWords()) {
+      for (const Word& word : words) {
+        const bool own = word.column == "extra:" + key;
+        is_typed |= own;
+        fits |= own && Fits(word);
+        is_named |= (word.column == "extra" || word.column == "argument") &&
+                    (Matches(word.text, text) || Matches(word.text, key)) &&
+                    Matches(word.source, LowerCase(Source()));
+      }
+    }
+    if (is_typed ? !fits : !is_named) {
+      unknown.push_back(entry);
+    }
+  }
+  return unknown;
+}
+
 PublishedRow PublishedRow::With(Assumptions* notes) const {
   PublishedRow row = *this;
   row.notes_ = notes;

@@ -61,6 +61,9 @@ class PublishedRow {
   [[nodiscard]] bool Knows(std::string_view column) const;
   [[nodiscard]] std::vector<std::string> UnknownColumns() const;
 
+  // The same for entries of the column extra, such as "packing=none".
+  [[nodiscard]] std::vector<std::string> UnknownEntries() const;
+
   // The same row, with a text for the lines of words.csv about recipes.
   [[nodiscard]] PublishedRow WithRecipe(const std::string& recipe) const;
 

@@ -11,9 +11,11 @@
 #include "launch/plan/job_limits.h"
 #include "launch/plan/peak_flops.h"
 
+#include "experiments/published/row_arguments.h"
 #include "experiments/published/row_job.h"
 #include "experiments/published/row_memory.h"
 #include "experiments/published/row_style.h"
+#include "experiments/published/search_difference.h"
 
 namespace prism::launch {
 namespace {
@@ -35,12 +37,6 @@ void CheckExperts(const PublishedRow& row, graph::JobSpec* job) {
   if (sizes.ep != stated) {
     row.Assume("expert parallel: cut to what fits experts and ranks");
   }
-}
-
-// Ranks of an expert-parallel group in one node; 0 if nodes divide groups unevenly.
-int32_t NodeRanksOfExperts(const graph::ParallelSizes& sizes, int32_t gpus_per_node) {
-  const int32_t ranks = std::max(1, gpus_per_node / sizes.etp);
-  return sizes.ep % ranks == 0 || ranks >= sizes.ep ? std::min(ranks, sizes.ep) : 0;
 }
 
 // Transformer Engine before 1.7 spends 2.1 ms of host time on both passes of an 8-bit layer, four
@@ -116,6 +112,12 @@ std::vector<std::string> UnknownCells(const PublishedRow& row) {
       cells.push_back(fmt::format("{}: {}", column, row.Text(column)));
     }
   }
+  // Megatron-LM's arguments have a list of their own: what is not modelled is assumed.
+  const std::vector<std::string> entries =
+      StatesArguments(row) ? std::vector<std::string>() : row.UnknownEntries();
+  for (const std::string& entry : entries) {
+    cells.push_back(fmt::format("extra: {}", entry));
+  }
   return cells;
 }
 
@@ -172,6 +174,7 @@ RowPlan PlanRow(const PublishedRow& stated) {
   }
   NoteLackingFormat(row, plan);
   NoteUncertain(row, plan);
+  plan.differs_from_search = DifferencesFromSearch(FrameworkOfRow(row), plan);
   plan.assumptions = assumptions.texts();
   plan.assumption_spread = assumptions.spread();
   return plan;

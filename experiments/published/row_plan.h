@@ -23,7 +23,8 @@ struct RowPlan {
   graph::TrainingStyle style;
   RowCluster cluster;
   std::vector<std::string> assumptions;
-  std::vector<std::string> unknown_cells;  // "column: text", where no word says what it means
+  std::vector<std::string> unknown_cells;        // "column: text", where no word says what it means
+  std::vector<std::string> differs_from_search;  // search_difference.h
   double assumption_spread = 0;  // by how much, as a ratio, the time may be off because of them
   std::optional<double> measured_s;
   std::optional<double> measured_bytes;   // peak memory, of the row's counter and rank

@@ -100,6 +100,9 @@ Result<SourceSummary> SummariseOne(std::string source,
     for (const std::string& text : outcome->plan->assumptions) {
       ++summary.assumed[text];
     }
+    for (const std::string& text : outcome->plan->differs_from_search) {
+      ++summary.differs["from prism search: " + text];
+    }
     if (outcome->prediction.uneven) {
       ++summary.assumed
             ["placement: ranks of a stage lie on nodes in different ways, the slowest "

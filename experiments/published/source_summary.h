@@ -42,6 +42,7 @@ struct SourceSummary {
   std::map<std::string, int64_t> skipped;         // rows by reason
   std::map<std::string, int64_t> memory_skipped;  // the same for rows with a measured peak memory
   std::map<std::string, int64_t> assumed;         // rows by what was assumed
+  std::map<std::string, int64_t> differs;         // rows by what prism search would not do
   ErrorStatistics errors;
   IntervalStatistics intervals;
   RankingStatistics ranking;

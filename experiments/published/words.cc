@@ -40,10 +40,14 @@ std::vector<std::string> Alternatives(const std::string& text) {
   return parts;
 }
 
-std::span<const Word> WordsAbout(std::string_view field) {
+const WordTable& AllWords() {
   static const WordTable table = ReadWords();
-  const auto found = table.find(field);
-  return found == table.end() ? std::span<const Word>() : found->second;
+  return table;
+}
+
+std::span<const Word> WordsAbout(std::string_view field) {
+  const auto found = AllWords().find(field);
+  return found == AllWords().end() ? std::span<const Word>() : found->second;
 }
 
 bool Matches(const std::string& pattern, const std::string& text) {

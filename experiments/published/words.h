@@ -3,6 +3,8 @@
 // table is a pattern, and the first line about a field whose pattern fits a row decides it.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,6 +25,9 @@ struct Word {
 
 // The lines about a field, in order. A line with alternatives ("a|b") is one for each.
 std::span<const Word> WordsAbout(std::string_view field);
+
+// All lines, by field.
+const std::map<std::string, std::vector<Word>, std::less<>>& AllWords();
 
 // What "a|b" stands for; an empty text for itself.
 std::vector<std::string> Alternatives(const std::string& text);

@@ -87,6 +87,7 @@ PlanEvaluator::Job PlanEvaluator::Describe(const Plan& plan) const {
   Job job;
   job.spec = JobOf(problem_, plan);
   job.style = style_.Of(job.spec);
+  job.style.moe_node_ranks = NodeRanksOfExperts(job.spec.parallel, problem_.cluster.gpus_per_node);
   job.spec.compute_dtype = graph::ActivationType(job.style.precision);
   job.style = WithHostTimes(job.spec, job.style, problem_.cluster.parameters);
   return job;

@@ -69,6 +69,11 @@ std::string NcclOfTime(const Framework& framework) {
   return framework.last_year <= kYearOfPxn ? "nccl/2.10" : "";
 }
 
+int32_t NodeRanksOfExperts(const graph::ParallelSizes& sizes, int32_t gpus_per_node) {
+  const int32_t ranks = std::max(1, gpus_per_node / sizes.etp);
+  return sizes.ep % ranks == 0 || ranks >= sizes.ep ? std::min(ranks, sizes.ep) : 0;
+}
+
 bool AlwaysShards(const Framework& framework) {
   return framework.style({}).data_parallel == graph::DataParallelKind::kFsdp;
 }

@@ -76,6 +76,9 @@ std::vector<std::string> FrameworkNames();
 // The profile of NCCL that was usual when it was, over the current one; "": that is.
 std::string NcclOfTime(const Framework& framework);
 
+// Ranks of an expert-parallel group in one node; 0 if nodes divide groups unevenly.
+int32_t NodeRanksOfExperts(const graph::ParallelSizes& sizes, int32_t gpus_per_node);
+
 // Whether it shards parameters under every stage of ZeRO: only plans with ZeRO 2 and 3 exist,
 // meaning parameters resharded between the passes or not.
 bool AlwaysShards(const Framework& framework);
