@@ -36,7 +36,9 @@ slicer::CollectiveChoice ReadCollectives(const char* key, TomlReader* table) {
 ProgramEditStep ReadOverlap(const graph::JobSpec& /*job*/, TomlReader* table) {
   slicer::OverlapEdit edit;
   edit.overlap = table->Choice("overlap", {"off", "on"}) == 1;
-  edit.of = ReadCollectives("of", table);
+  if (table->Has("of")) {  // else the edit says which communicators there are
+    edit.of = ReadCollectives("of", table);
+  }
   return edit;
 }
 

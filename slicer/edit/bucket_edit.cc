@@ -1,7 +1,10 @@
 // EditBuckets (slicer/edit/edit_steps.h): consecutive collectives of one communicator, stream and
 // kind become one, or each becomes several. Collectives may be merged as long as nothing that was
 // issued in between needs the result of one of them; the merged one is issued where its last part
-// was, and whatever waited for a part waits for all of it. Calls inside an NCCL group stay as they
+// was, and whatever waited for a part waits for all of it. A size in bytes is a cap as DDP has it:
+// a bucket closes when it reaches the cap, so that weights are never divided and one that is larger
+// than the cap is a bucket by itself; the first bucket of a program's all-reduces closes at 1 MiB.
+// Calls inside an NCCL group stay as they
 // are. Copies into and out of buckets stay too, as the graph does not say which they are.
 #include <algorithm>
 #include <map>
@@ -9,10 +12,10 @@
 
 #include <fmt/format.h>
 
-#include "graph/base/divide.h"
 #include "graph/describe.h"
 #include "slicer/edit/collective_picker.h"
 #include "slicer/edit/edit_steps.h"
+#include "slicer/edit/optimizer_calls.h"
 #include "slicer/edit/program_rewriter.h"
 
 namespace prism::slicer {
@@ -39,7 +42,9 @@ class RoleBuckets {
         waited_(WaitedFor(program)),
         last_of_(program.size(), kNone) {}
 
-  Program Rewrite(uint32_t role) {
+  Program Rewrite(uint32_t role, const graph::Graph& graph) {
+    is_ddp_ = graph.job.user_program;
+    FindWeights(role, FindOptimizerCalls(KernelTables(graph), program_));
     FindGroups(role);
     ProgramRewriter rewriter(program_);
     while (rewriter.next() < program_.size()) {
@@ -93,7 +98,43 @@ class RoleBuckets {
       return false;
     }
     return edit_.merge > 0 ? static_cast<int64_t>(group.members.size()) < edit_.merge
-                           : group.bytes + Shape(op).bytes <= edit_.bytes;
+                           : group.bytes < CapOf(group.members.front());
+  }
+
+  // That of the bucket which begins with `op`.
+  [[nodiscard]] int64_t CapOf(uint32_t op) const {
+    constexpr int64_t kFirst = 1 << 20;  // torch.distributed._DEFAULT_FIRST_BUCKET_BYTES
+    const bool small =
+        is_ddp_ && op == first_ && Shape(op).kind == graph::CollectiveKind::kAllReduce;
+    return small ? std::min(kFirst, edit_.bytes) : edit_.bytes;
+  }
+
+  // Which weights each collective carries, in bytes: those that the optimizer updates, from the
+  // last to the first, if they add up to the collectives one by one.
+  void FindWeights(uint32_t role, const std::vector<OptimizerCall>& calls) {
+    std::vector<int64_t> elements;
+    for (const OptimizerCall& call : calls) {
+      for (const graph::TensorShape& tensor : call.tensors) {
+        elements.push_back(tensor.ElementCount());
+      }
+    }
+    for (uint32_t op = 0; op < program_.size(); ++op) {
+      if (!IsAlone(role, op)) {
+        continue;
+      }
+      first_ = first_ == kNone ? op : first_;
+      std::vector<int64_t>& weights = weights_[op];
+      int64_t left = Shape(op).bytes;
+      while (left > 0 && !elements.empty()) {
+        weights.push_back(elements.back() * DataTypeBytes(Shape(op).dtype));
+        left -= weights.back();
+        elements.pop_back();
+      }
+      if (left != 0) {
+        weights_.clear();
+        return;
+      }
+    }
   }
 
   // Whether the op must come after the collectives already in the group: then no more may join.
@@ -158,19 +199,16 @@ class RoleBuckets {
     const auto found = groups_.find(op);
     const bool merges = found != groups_.end() && found->second.members.size() > 1;
     CollectiveShape shape = Shape(op);
-    const int64_t all = merges ? found->second.bytes : shape.bytes;
-    const int64_t parts = Parts(all, shape);
-    after_ += parts;
-    if ((!merges && parts == 1) || too_many()) {
+    const std::vector<int64_t> parts =
+        merges ? std::vector<int64_t>{found->second.bytes} : PartsOf(op);
+    after_ += static_cast<int64_t>(parts.size());
+    if ((!merges && parts.size() == 1) || too_many()) {
       rewriter->Keep();
       return;
     }
     rewriter->Drop();
-    const int64_t unit = std::max<int64_t>(DataTypeBytes(shape.dtype), 1);
-    int64_t left = all;
-    for (int64_t part = 0; part < parts; ++part) {
-      shape.bytes = part + 1 == parts ? left : all / parts / unit * unit;
-      left -= shape.bytes;
+    for (const int64_t bytes : parts) {
+      shape.bytes = bytes;
       rewriter->AddCollective(graph::RowOf(program_, op), shape);
     }
     if (merges) {
@@ -178,15 +216,40 @@ class RoleBuckets {
     }
   }
 
-  [[nodiscard]] int64_t Parts(int64_t bytes, const CollectiveShape& shape) const {
-    const int64_t unit = std::max<int64_t>(DataTypeBytes(shape.dtype), 1);
-    int64_t parts = 1;
-    if (edit_.split > 0) {
-      parts = edit_.split;
-    } else if (edit_.bytes > 0) {
-      parts = DivideUp(bytes, edit_.bytes);
+  // The sizes of what a collective becomes: of whole weights if they are known, else equal.
+  [[nodiscard]] std::vector<int64_t> PartsOf(uint32_t op) const {
+    const CollectiveShape& shape = Shape(op);
+    const auto known = weights_.find(op);
+    std::vector<int64_t> parts;
+    if (edit_.bytes > 0 && known != weights_.end()) {
+      int64_t cap = CapOf(op);
+      int64_t open = 0;
+      for (const int64_t weight : known->second) {
+        open += weight;
+        if (open >= cap) {
+          parts.push_back(open);
+          open = 0;
+          cap = edit_.bytes;
+        }
+      }
+      if (open > 0) {
+        parts.push_back(open);
+      }
+      return parts;
     }
-    return std::clamp<int64_t>(parts, 1, std::max<int64_t>(bytes / unit, 1));
+    const int64_t unit = std::max<int64_t>(DataTypeBytes(shape.dtype), 1);
+    int64_t count = edit_.split > 0 ? edit_.split : 1;
+    if (edit_.bytes > 0) {
+      count = shape.bytes / edit_.bytes;
+    }
+    count = std::clamp<int64_t>(count, 1, std::max<int64_t>(shape.bytes / unit, 1));
+    if (count > kMaxCollectives) {
+      return std::vector<int64_t>(static_cast<size_t>(kMaxCollectives) + 1);
+    }
+    const int64_t each = shape.bytes / count / unit * unit;
+    parts.assign(static_cast<size_t>(count - 1), each);
+    parts.push_back(shape.bytes - (count - 1) * each);
+    return parts;
   }
 
   // Whatever waited for one of the group waits for all of it.
@@ -216,6 +279,9 @@ class RoleBuckets {
   std::vector<bool> waited_;
   std::vector<uint32_t> last_of_;     // by op: the last of its group
   std::map<uint32_t, Group> groups_;  // by their last op
+  bool is_ddp_ = false;               // a program's own, not that of a described framework
+  uint32_t first_ = kNone;            // collective of the program
+  std::map<uint32_t, std::vector<int64_t>> weights_;  // by collective; empty: not known
   int64_t before_ = 0;
   int64_t after_ = 0;
 };
@@ -229,7 +295,7 @@ Status EditBuckets(const BucketEdit& edit, EditedGraph* edited) {
   int64_t after = 0;
   for (uint32_t role = 0; role < graph.roles.size(); ++role) {
     RoleBuckets buckets(picker, edit, graph.roles[role].program);
-    Program program = buckets.Rewrite(role);
+    Program program = buckets.Rewrite(role, graph);
     if (buckets.too_many()) {
       return InvalidArgument(fmt::format(
           "buckets of '{}': this makes more than {} collectives in role '{}'; use larger parts",

@@ -28,9 +28,14 @@ Result<CollectivePicker> CollectivePicker::Create(const graph::Graph& graph,
     }
   }
   if (!names.contains(choice.communicator)) {
+    const std::string known = names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
     return InvalidArgument(
-        fmt::format("no communicator is called '{}'; the job has {}", choice.communicator,
-                    names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
+        choice.communicator.empty()
+            ? fmt::format("of is missing: the communicator whose collectives are meant; the job "
+                          "has {}",
+                          known)
+            : fmt::format("no communicator is called '{}'; the job has {}", choice.communicator,
+                          known));
   }
   for (uint32_t role = 0; role < graph.roles.size(); ++role) {
     const graph::Program& program = graph.roles[role].program;
@@ -43,7 +48,9 @@ Result<CollectivePicker> CollectivePicker::Create(const graph::Graph& graph,
   return InvalidArgument(
       choice.kind ? fmt::format("communicator '{}' has no collective of kind {}",
                                 choice.communicator, graph::CollectiveKindName(*choice.kind))
-                  : fmt::format("communicator '{}' has no collectives", choice.communicator));
+                  : fmt::format("communicator '{}' has no collectives, only sends and receives, "
+                                "or nothing at all: there is nothing to change",
+                                choice.communicator));
 }
 
 bool CollectivePicker::Picks(uint32_t role, const graph::Program& program, uint32_t op) const {

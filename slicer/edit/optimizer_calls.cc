@@ -51,6 +51,8 @@ class CallFinder {
         op = AddFused(op, *update);
       } else if (IsForeach(op, "_foreach_lerp")) {
         op = AddForeach(op);
+      } else if (IsForeach(op, "::lerp")) {
+        op = AddLooped(op);
       }
       op = std::max(op, before + 1);
     }
@@ -179,6 +181,36 @@ class CallFinder {
     call.shares = {1};
     Add(std::move(call));
     return last + 1;
+  }
+
+  // Adam over one parameter (foreach=False): its first moment's lerp, the second moment, and
+  // addcdiv, all of one shape on one stream.
+  uint32_t AddLooped(uint32_t op) {
+    constexpr uint32_t kMostKernels = 12;
+    const std::vector<graph::TensorShape>& inputs = Signature(op).inputs;
+    if (inputs.empty()) {
+      return op + 1;
+    }
+    for (uint32_t last = op + 1; last < op + kMostKernels; ++last) {
+      if (!IsForeach(last, "::") || program_.stream[last] != program_.stream[op] ||
+          IsForeach(last, "::lerp") || Signature(last).inputs.empty() ||
+          Signature(last).inputs.front().dims != inputs.front().dims) {
+        return op + 1;
+      }
+      if (IsForeach(last, "::addcdiv")) {
+        OptimizerCall call;
+        call.begin = op;
+        call.end = last + 1;
+        call.moments = 2;
+        call.name = "adam";
+        call.tensors = {inputs.front()};
+        call.launches = {op};
+        call.shares = {1};
+        Add(std::move(call));
+        return last + 1;
+      }
+    }
+    return op + 1;
   }
 
   const KernelTables& tables_;

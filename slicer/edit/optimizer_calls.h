@@ -36,8 +36,8 @@ struct KernelTables {
 };
 
 // Recognises fused kernels of PyTorch, Apex, Transformer Engine and DeepSpeed, and PyTorch's
-// foreach form of Adam (from its first lerp to its addcdiv; weight decay before it is not
-// included), if their tensors or grids are known.
+// foreach form of Adam and the one that loops over parameters (from lerp to addcdiv; weight decay
+// before it is not included), if their tensors or grids are known.
 std::vector<OptimizerCall> FindOptimizerCalls(const KernelTables& tables,
                                               const graph::Program& program);
 

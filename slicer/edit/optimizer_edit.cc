@@ -234,10 +234,8 @@ Status ReplaceOptimizer(const OptimizerEdit& edit, EditedGraph* edited) {
   if (all.names.empty()) {
     return InvalidArgument(
         "no kernels of an optimizer's update were recognised; supported are fused Adam, AdamW, "
-        "SGD, "
-        "Adagrad and Lion, and Adam over lists of tensors (foreach), if the graph has their "
-        "tensors "
-        "or grids");
+        "SGD, Adagrad and Lion, and Adam over lists of tensors (foreach) or tensor by tensor, if "
+        "the graph has their tensors or grids");
   }
   if (all.calls == 0) {
     return InvalidArgument(fmt::format("the job's optimizer is already {}", rule.name));

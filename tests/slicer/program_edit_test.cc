@@ -11,6 +11,7 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
+#include "graph/base/intern.h"
 #include "graph/validate/validate.h"
 #include "replayer/engine/replay_options.h"
 #include "replayer/replay.h"
@@ -147,6 +148,71 @@ TEST(ProgramEdit, merges_what_nobody_waits_for_in_between) {
   EXPECT_EQ(merged.collectives[merged.signature[1]].bytes,
             2 * graph.roles.front().program.collectives.front().bytes);
   EXPECT_THAT(Refusal(testing::TinyGraph({between, between}), merge), HasSubstr("can be merged"));
+}
+
+// Of 24 weights that were buckets by themselves DDP makes one small first bucket and pairs, if two
+// of them reach the cap; none is ever divided.
+TEST(ProgramEdit, buckets_close_when_they_reach_the_cap) {
+  std::vector<testing::TinyOp> ops;
+  for (int i = 0; i < 24; ++i) {
+    ops.push_back(testing::Collective(1, 0, 10));
+  }
+  graph::Graph graph = testing::TinyGraph({ops, ops});
+  const std::string name = graph.string(StringId(graph.communicators.name[0]));
+  constexpr int64_t kMiB = 1 << 20;
+  for (graph::Role& role : graph.roles) {
+    for (graph::CollectiveShape& shape : role.program.collectives) {
+      shape.bytes = 64 * kMiB;
+    }
+  }
+  const auto buckets = [&](int64_t cap) {
+    return OpsOf(Edited(graph, {BucketEdit{.of = {name, {}}, .bytes = cap}}).graph,
+                 graph::OpKind::kCollective);
+  };
+  EXPECT_EQ(buckets(100 * kMiB), 12);
+  graph.job.user_program = true;
+  EXPECT_EQ(buckets(100 * kMiB), 13);
+  EXPECT_EQ(buckets(64 * kMiB), 24);
+  EXPECT_EQ(buckets(1 << 30), 3);
+}
+
+// Adam that loops over its parameters, as torch.optim.Adam(foreach=False).
+TEST(ProgramEdit, an_optimizer_that_loops_over_parameters_is_recognised) {
+  std::vector<testing::TinyOp> ops;
+  constexpr const char* kUpdate[] = {"aten::lerp_", "aten::mul_", "aten::addcmul_", "aten::sqrt",
+                                     "aten::div",   "aten::add_", "aten::addcdiv_"};
+  constexpr int kParameters = 3;
+  for (size_t i = 0; i < kParameters * std::size(kUpdate); ++i) {
+    ops.push_back(testing::Kernel(0, 5));
+  }
+  graph::Graph graph = testing::TinyGraph({ops});
+  graph.signatures.clear();
+  for (const char* op : kUpdate) {
+    graph::KernelSignature signature;
+    signature.framework_op = StringId(InternValue(graph.strings, std::string(op)));
+    signature.name = signature.framework_op;
+    signature.inputs = {{DataType::kFloat32, {512, 256}}};
+    graph.signatures.push_back(signature);
+  }
+  graph::Program& program = graph.roles.front().program;
+  for (uint32_t op = 0; op < program.size(); ++op) {
+    program.signature[op] = op % static_cast<uint32_t>(std::size(kUpdate));
+  }
+  const EditedGraph edited = Edited(graph, {OptimizerEdit{OptimizerKind::kSgd}});
+  EXPECT_EQ(OpsOf(edited.graph, graph::OpKind::kKernel), kParameters);
+  EXPECT_THAT(edited.assumptions.front(), HasSubstr("sgd instead of adam"));
+  EXPECT_THAT(edited.memory.front(), HasSubstr("instead of 3"));
+}
+
+TEST(ProgramEdit, says_which_communicators_can_overlap) {
+  const graph::Graph graph = Synthesised(SmallJob());
+  EXPECT_THAT(Refusal(graph, OverlapEdit{{"", {}}, true}),
+              HasSubstr("of is missing: the communicator whose collectives are meant; the job has "
+                        "dp, tp, world"));
+  graph::JobSpec job = SmallJob();
+  job.parallel = {.tp = 1, .dp = 2, .pp = 2};
+  EXPECT_THAT(Refusal(Synthesised(job), OverlapEdit{{"pp", {}}, true}),
+              HasSubstr("only sends and receives"));
 }
 
 TEST(ProgramEdit, a_job_that_keeps_its_activations_is_one_that_recomputes_without_that) {
