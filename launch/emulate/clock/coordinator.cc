@@ -145,6 +145,17 @@ void Coordinator::PassHostTime(Member& member, DurationNs duration) {
   }
 }
 
+// Of a program that ended after `done` of the iterations that repeat.
+std::string Coordinator::IterationsNeeded(int64_t done) const {
+  const int64_t before = graph_->job.facts.warmup_iterations;
+  std::string text = fmt::format(
+      "it has {}, the first {} before they repeat; {} of those that repeat are replayed, so it "
+      "needs {}: let it run {} more",
+      FormatCounted(before + done, "iteration"), before, iterations_, before + iterations_,
+      iterations_ - done);
+  return done > 0 ? text + fmt::format(", or give --iterations {}", done) : text;
+}
+
 void Coordinator::Depart(Member& member, const RankEvent& event) {
   member.departed = true;
   if (!departure_.empty()) {
@@ -159,6 +170,9 @@ void Coordinator::Depart(Member& member, const RankEvent& event) {
       fmt::format("rank {} departs from the graph in iteration {}\n  it does:  {}\n  graph:    {}",
                   member.rank.value(), event.position / size - (behind ? 1 : 0), event.did,
                   behind ? "the end of the iteration" : event.expected);
+  if (member.left) {
+    departure_ += "\n  " + IterationsNeeded(member.position / size);
+  }
   const std::string shared = NextShared(*graph_, member.rank, op);
   if (!shared.empty()) {
     departure_ += "\n  " + shared;

@@ -94,6 +94,7 @@ class Coordinator {
   Member& MemberOf(Rank rank);
   void TakeOne(const RankEvent& event);
   void CollectEnds(Member& member, std::vector<EventEnd>* ends);
+  [[nodiscard]] std::string IterationsNeeded(int64_t done) const;
   void Depart(Member& member, const RankEvent& event);
   void PassHostTime(Member& member, DurationNs duration);
   bool TryAnswer(Member& member, const RankEvent& ask, bool nothing_moves, RankAnswer* answer);

@@ -194,5 +194,18 @@ TEST(Coordinator, a_rank_that_ends_too_early_has_departed) {
   EXPECT_THAT(coordinator.departure(), HasSubstr("the end of its program"));
 }
 
+// It became steady after two of its four iterations.
+TEST(Coordinator, a_rank_with_too_few_iterations_is_told_how_many_it_needs) {
+  graph::Graph graph = TwoRanks();
+  graph.job.facts.warmup_iterations = 2;
+  Coordinator coordinator = Make(graph, {Rank(0)});
+  Take(coordinator, {Issued(0, 1)});
+  coordinator.RankLeft(Rank(0));
+  EXPECT_THAT(coordinator.departure(), HasSubstr("it has 2 iterations, the first 2 before they "
+                                                 "repeat; "));
+  EXPECT_THAT(coordinator.departure(),
+              HasSubstr("of those that repeat are replayed, so it needs "));
+}
+
 }  // namespace
 }  // namespace prism::launch
