@@ -77,6 +77,9 @@ std::string AsText(const graph::Graph& graph,
   if (explanation.matters) {
     text += replayer::WhatMattersText(*explanation.matters);
   }
+  if (explanation.links) {
+    text += replayer::LinkLoadsText(*explanation.links);
+  }
   return text;
 }
 
@@ -101,6 +104,10 @@ std::string AsJson(const graph::Graph& graph,
   }
   if (explanation.matters) {
     replayer::WriteWhatMatters(*explanation.matters, &json);
+  }
+  if (explanation.links) {
+    json.Key("links");
+    replayer::WriteLinkLoads(*explanation.links, &json);
   }
   json.EndObject();
   return text + "\n";
@@ -129,6 +136,13 @@ Result<Explanation> Explain(const ExplanationChoice& choice,
   if (choice.straggler) {
     PRISM_ASSIGN_OR_RETURN(const replayer::ReplayResult result, replayer::Replay(graph, options));
     explanation.symptoms = replayer::FindStraggler(graph, result.ranks, result.waits_ns);
+  }
+  if (choice.links) {
+    if (options.network != replayer::NetworkModel::kFlow) {
+      return InvalidArgument("--links needs --network flow, the only model that knows links");
+    }
+    PRISM_ASSIGN_OR_RETURN(const replayer::ReplayResult result, replayer::Replay(graph, options));
+    explanation.links = *result.links;
   }
   if (choice.what_matters) {
     PRISM_ASSIGN_OR_RETURN(explanation.matters, replayer::FindWhatMatters(graph, options));

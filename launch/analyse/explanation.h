@@ -11,6 +11,7 @@
 #include "replayer/blame/blame.h"
 #include "replayer/blame/straggler.h"
 #include "replayer/cost/compute_cost.h"
+#include "replayer/report/link_report.h"
 #include "replayer/report/summary.h"
 #include "replayer/what_matters.h"
 
@@ -25,6 +26,7 @@ struct ExplanationChoice {
   bool critical_path = false;  // the longest path through all ranks, by kind of time
   bool straggler = false;      // the slow rank by its symptoms
   bool what_matters = false;   // the iteration with one thing faster
+  bool links = false;          // the loads of a flow network's links
 };
 
 struct Explanation {
@@ -32,8 +34,9 @@ struct Explanation {
   std::optional<replayer::Blame> blame;
   std::optional<replayer::Symptoms> symptoms;
   std::optional<replayer::WhatMatters> matters;
+  std::optional<replayer::LinkLoads> links;
 
-  [[nodiscard]] bool empty() const { return !costs && !blame && !symptoms && !matters; }
+  [[nodiscard]] bool empty() const { return !costs && !blame && !symptoms && !matters && !links; }
 };
 
 Result<Explanation> Explain(const ExplanationChoice& choice,
@@ -41,7 +44,7 @@ Result<Explanation> Explain(const ExplanationChoice& choice,
                             const replayer::ReplayOptions& options);
 
 // A replay's summary and explanations. As JSON, the summary without any is summary.json; otherwise
-// it is under one of the keys summary, costs, critical_path, straggler and what_matters.
+// it is under one of the keys summary, costs, critical_path, straggler, what_matters and links.
 std::string SummaryAndExplanation(const graph::Graph& graph,
                                   const replayer::Summary& summary,
                                   const Explanation& explanation,

@@ -1,11 +1,12 @@
 #include "launch/analyse/shared_network.h"
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
+#include <numeric>
 
 #include <fmt/format.h>
 
-#include "graph/base/divide.h"
 #include "graph/base/json_writer.h"
 #include "graph/base/parse_number.h"
 #include "replayer/ineffective_perturbations.h"
@@ -70,45 +71,120 @@ std::string Json(const std::vector<JobLine>& lines, const std::vector<graph::War
   return text + "\n";
 }
 
+// The time that a job's iterations take in all.
+DurationNs WholeTime(const replayer::ReplayResult& result) {
+  return std::accumulate(result.iteration_ns.begin(), result.iteration_ns.end(), DurationNs{0});
+}
+
+// The mean iteration among those that end by `end`, at least one; the first, which begins cold,
+// counts only if it is alone.
+double MeanUntil(const replayer::ReplayResult& result, DurationNs end) {
+  DurationNs sum = 0;
+  DurationNs from = 0;
+  int64_t count = 0;
+  for (const DurationNs iteration : result.iteration_ns) {
+    if (count > 0 && sum + iteration > end) {
+      break;
+    }
+    sum += iteration;
+    from = count == 0 ? iteration : from;
+    ++count;
+  }
+  return count > 1 ? SecondsFromNs(sum - from) / static_cast<double>(count - 1)
+                   : SecondsFromNs(sum);
+}
+
+// Where each job lies, and whom it must not meet.
+Result<std::vector<replayer::NetworkJob>> Place(const SharedJobs& shared,
+                                                const std::deque<graph::LoadedGraph>& others,
+                                                std::vector<JobLine>* lines) {
+  std::vector<replayer::NetworkJob> jobs = {{&shared.first.graph, shared.options, 0}};
+  std::vector<uint32_t> sizes = {NodesOf(shared.first.graph)};
+  auto end = static_cast<int32_t>(sizes.front());
+  replayer::ReplayOptions plain = shared.options;
+  plain.perturbations.clear();
+  for (size_t i = 0; i < others.size(); ++i) {
+    JobLine& line = (*lines)[i + 1];
+    const graph::Graph& graph = others[i].graph;
+    sizes.push_back(NodesOf(graph));
+    if (line.first_node >= 0 && shared.placement != PlacementPolicy::kPacked) {
+      return InvalidArgument(
+          fmt::format("--job {}:{}: --placement {} says which nodes it has; leave the node out",
+                      line.path, line.first_node, NameOf(kPlacementNames, shared.placement)));
+    }
+    line.first_node = line.first_node >= 0 ? line.first_node : end;
+    jobs.push_back({&graph, plain, line.first_node});
+    end = std::max(end, line.first_node + static_cast<int32_t>(sizes.back()));
+  }
+  if (shared.placement == PlacementPolicy::kPacked) {
+    return jobs;
+  }
+  const auto nodes = NodesOfJobs(shared.placement, sizes, shared.options.seed);
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    jobs[i].options.placement = GpusOnNodes(*jobs[i].graph, nodes[i]);
+    jobs[i].first_node = 0;
+    (*lines)[i].first_node = static_cast<int32_t>(nodes[i].front());
+  }
+  return jobs;
+}
+
+// As many iterations of each job as the slowest needs for its own.
+Status Repeat(const std::vector<JobLine>& lines, std::vector<replayer::NetworkJob>* jobs) {
+  constexpr double kMostIterations = 100'000;
+  double longest = 0;
+  for (const JobLine& line : lines) {
+    longest = std::max(longest, line.alone_s);
+  }
+  for (size_t i = 0; i < jobs->size(); ++i) {
+    int32_t& iterations = (*jobs)[i].options.iterations;
+    const double needed = lines[i].alone_s > 0 ? iterations * longest / lines[i].alone_s : 0;
+    if (needed > kMostIterations) {
+      return InvalidArgument(
+          fmt::format("--job: {} would repeat {:.0f} times while the slowest job has its "
+                      "iterations; at most {:.0f} are replayed",
+                      lines[i].path, needed, kMostIterations));
+    }
+    iterations = std::max(iterations, static_cast<int32_t>(std::ceil(needed)));
+  }
+  return OkStatus();
+}
+
 }  // namespace
 
-Result<std::string> ReplayOnSharedNetwork(const graph::LoadedGraph& first,
-                                          const replayer::ReplayOptions& options,
-                                          const std::vector<std::string>& specs,
-                                          OutputFormat format) {
+Result<std::string> ReplayOnSharedNetwork(const SharedJobs& shared, OutputFormat format) {
   std::deque<graph::LoadedGraph> others;
-  std::vector<JobLine> lines = {{first.path, 0, 0, 0}};
-  std::vector<replayer::NetworkJob> jobs = {{&first.graph, options, 0}};
-  int32_t end = 0;
-  const auto add_nodes = [&end](const replayer::NetworkJob& job) {
-    const int32_t gpus = job.graph->cluster.gpus_per_node;
-    const auto ranks = static_cast<int32_t>(job.graph->ranks.size());
-    end = std::max(end, job.first_node + DivideUp(ranks, gpus));
-  };
-  add_nodes(jobs.front());
-  replayer::ReplayOptions plain = options;
-  plain.perturbations.clear();
-  for (const std::string& text : specs) {
+  std::vector<JobLine> lines = {{shared.first.path, 0, 0, 0}};
+  for (const std::string& text : shared.more) {
     const JobArgument spec = ParseJob(text);
     PRISM_ASSIGN_OR_RETURN(graph::LoadedGraph loaded, graph::LoadValidGraph(spec.path));
     others.push_back(std::move(loaded));
-    const int32_t node = spec.first_node >= 0 ? spec.first_node : end;
-    jobs.push_back({&others.back().graph, plain, node});
-    lines.push_back({spec.path, node, 0, 0});
-    add_nodes(jobs.back());
+    lines.push_back({spec.path, spec.first_node, 0, 0});
   }
+  PRISM_ASSIGN_OR_RETURN(std::vector<replayer::NetworkJob> jobs, Place(shared, others, &lines));
   // The job by itself, at the same place in the same network.
   replayer::NetworkSetup network;
   const auto keep = [&](replayer::NetworkSetup* setup) { network = *setup; };
   const auto reuse = [&](replayer::NetworkSetup* setup) { *setup = network; };
-  PRISM_ASSIGN_OR_RETURN(const auto together, replayer::ReplayTogether(jobs, keep));
+  std::vector<replayer::NetworkJob> once = jobs;
+  for (replayer::NetworkJob& job : once) {
+    job.options.iterations = 1;
+  }
+  PRISM_RETURN_IF_ERROR(replayer::ReplayTogether(once, keep).status());
   for (size_t i = 0; i < jobs.size(); ++i) {
     PRISM_ASSIGN_OR_RETURN(const auto alone, replayer::ReplayTogether({jobs[i]}, reuse));
-    lines[i].alone_s = SecondsFromNs(alone.front().steady_iteration_ns());
-    lines[i].together_s = SecondsFromNs(together[i].steady_iteration_ns());
+    lines[i].alone_s = MeanUntil(alone.front(), WholeTime(alone.front()));
+  }
+  PRISM_RETURN_IF_ERROR(Repeat(lines, &jobs));
+  PRISM_ASSIGN_OR_RETURN(const auto together, replayer::ReplayTogether(jobs, keep));
+  DurationNs end = WholeTime(together.front());
+  for (const replayer::ReplayResult& result : together) {
+    end = std::min(end, WholeTime(result));
+  }
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    lines[i].together_s = MeanUntil(together[i], end);
   }
   PRISM_ASSIGN_OR_RETURN(const std::vector<graph::Warning> warnings,
-                         replayer::WarnOfNoEffect(first.graph, options));
+                         replayer::WarnOfNoEffect(shared.first.graph, shared.options));
   return format == OutputFormat::kJson ? Json(lines, warnings) : SharedJobsText(lines, warnings);
 }
 

@@ -7,19 +7,22 @@
 #include "graph/base/status.h"
 #include "graph/validate/valid_graph.h"
 #include "launch/inputs/options.h"
-
-namespace prism::replayer {
-struct ReplayOptions;
-}  // namespace prism::replayer
+#include "launch/inputs/placement_policy.h"
+#include "replayer/engine/replay_options.h"
 
 namespace prism::launch {
 
-// `specs`: GRAPH[:FIRST_NODE], one per further job; by default it begins after the last node so
-// far. The first job begins at node 0; its cluster's network connects all. Prints each job's
-// iteration time by itself and together with the others.
-Result<std::string> ReplayOnSharedNetwork(const graph::LoadedGraph& first,
-                                          const replayer::ReplayOptions& options,
-                                          const std::vector<std::string>& specs,
-                                          OutputFormat format);
+struct SharedJobs {
+  const graph::LoadedGraph& first;
+  const replayer::ReplayOptions& options;  // of the first; of the others without perturbations
+  std::vector<std::string> more;           // GRAPH[:FIRST_NODE], one per further job
+  PlacementPolicy placement = PlacementPolicy::kPacked;
+};
+
+// By default each job begins after the last node so far; the first begins at node 0, and its
+// cluster's network connects all. Every job repeats until the slowest has done its iterations.
+// Prints each job's iteration time by itself and together with the others, as a mean over the
+// iterations during which all run.
+Result<std::string> ReplayOnSharedNetwork(const SharedJobs& jobs, OutputFormat format);
 
 }  // namespace prism::launch

@@ -63,6 +63,10 @@ std::vector<Option<ExplanationChoice>> ExplanationTable() {
       {"find-straggler", &C::straggler, Switch(),
        "also name the slow rank, by its compute time against its peers and by who waits for whom",
        "off"},
+      {"links", &C::links, Switch(),
+       "with --network flow: also print the load of the links between nodes, by kind and the "
+       "busiest ones",
+       "off"},
       {"what-matters", &C::what_matters, Switch(),
        "also rank what would shorten the iteration if it were 10 % faster: families of kernels, "
        "kernels, layers, stages, roles, hosts, communicators, links; each by a replay",

@@ -20,6 +20,7 @@
 #include "launch/inputs/edit_file.h"
 #include "launch/inputs/measured_kernels.h"
 #include "launch/inputs/perturbation.h"
+#include "launch/inputs/placement_policy.h"
 #include "launch/inputs/variation.h"
 #include "replayer/cost/cluster_check.h"
 #include "replayer/ineffective_perturbations.h"
@@ -40,6 +41,25 @@ Status RefuseNumberOfEdit(const EditFile& file, const std::string& key, double v
              : InvalidArgument(fmt::format("--vary: the edit sets {} too, and changes kernels "
                                            "whose times depend on it; leave it out of one of them",
                                            key));
+}
+
+std::string PlacementText(const VerbArguments& arguments) {
+  return arguments.Text("placement", NameOf(kPlacementNames, PlacementPolicy::kPacked));
+}
+
+// Where the job's nodes are; with --job they are dealt out among all jobs instead.
+Status PlaceAlone(const VerbArguments& arguments,
+                  const graph::Graph& graph,
+                  replayer::ReplayOptions* replay) {
+  const std::vector<std::string> names = AllNames(kPlacementNames);
+  std::string policy = PlacementText(arguments);
+  PRISM_RETURN_IF_ERROR(arguments.ReadChoice("placement", names, &policy));
+  if (arguments.Has("placement") && !arguments.Has("job")) {
+    replay->placement = GpusOnNodes(
+        graph,
+        NodesOfJobs(*ValueNamed(kPlacementNames, policy), {NodesOf(graph)}, replay->seed).front());
+  }
+  return OkStatus();
 }
 
 // What is to be replayed, and what is asked about it. All references must outlive the request.
@@ -89,7 +109,9 @@ Result<std::string> CompareEdited(const ReplayRequest& request) {
 }
 
 Result<std::string> ReplayWithOtherJobs(const ReplayRequest& request) {
-  return ReplayOnSharedNetwork(request.loaded, request.replay, request.arguments.Texts("job"),
+  std::string policy = PlacementText(request.arguments);
+  return ReplayOnSharedNetwork({request.loaded, request.replay, request.arguments.Texts("job"),
+                                *ValueNamed(kPlacementNames, policy)},
                                request.arguments.format());
 }
 
@@ -120,7 +142,7 @@ struct ReplayMode {
 
 constexpr ReplayMode kModes[] = {
     {"vary", "repeats the replay", FlowNetwork::kAllowed, Vary},
-    {"edit", "compares two replays", FlowNetwork::kRefused, CompareEdited},
+    {"edit", "compares two replays", FlowNetwork::kAllowed, CompareEdited},
     {"job", "prints the times of several jobs", FlowNetwork::kNeeded, ReplayWithOtherJobs},
     {"samples", "prints the times of many seeds", FlowNetwork::kAllowed, Sample},
     {"gains", "prints the time without each thing", FlowNetwork::kRefused, FindGains}};
@@ -189,9 +211,10 @@ Result<VerbOutput> RunReplay(const VerbArguments& arguments) {
   }
   const graph::JobSpec& job = loaded.graph.job;
   options.seed = job.seed;
-  PRISM_ASSIGN_OR_RETURN(const replayer::ReplayOptions replay,
+  PRISM_ASSIGN_OR_RETURN(replayer::ReplayOptions replay,
                          MakeReplayOptions(options, job, loaded.graph.cluster));
   PRISM_RETURN_IF_ERROR(CheckNetwork(options, job, loaded.graph.cluster));
+  PRISM_RETURN_IF_ERROR(PlaceAlone(arguments, loaded.graph, &replay));
   VerbOutput output;
   PRISM_ASSIGN_OR_RETURN(output.text, RunMode({arguments, loaded, replay, edit_file}));
   return output;
@@ -227,6 +250,9 @@ Verb ReplayVerb() {
         "with --network flow: another job on the same network, from FIRST_NODE on or after the "
         "others; repeatable; prints each job's iteration time alone and together",
         true},
+       {"placement", "packed|random|fragmented", "packed",
+        "which nodes a job has: consecutive ones, any (by the seed), every second one; with --job: "
+        "those of all jobs one behind the other, shuffled, taking turns"},
        {"gains", "", "off",
         "instead: the iteration time without compute, host, communication, each kind of "
         "communicator, each perturbation"},

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "graph/base/parse_number.h"
 #include "graph/validate/valid_graph.h"
 #include "launch/inputs/perturbation.h"
+#include "launch/inputs/placement_policy.h"
 #include "launch/inputs/presets.h"
 #include "launch/inputs/program_edit_file.h"
 #include "launch/inputs/toml_reader.h"
@@ -198,10 +200,19 @@ class EditReader {
 
   void ReadPlacement(TomlReader* table) {
     const auto ranks = static_cast<int64_t>(graph_.ranks.size());
+    if (table->Has("policy")) {
+      const PlacementPolicy policy = table->Choice("policy", kPlacementNames);
+      const auto seed = static_cast<uint64_t>(
+          table->IntegerOr("seed", 0, std::numeric_limits<int64_t>::max(), 0));
+      builder_.Place(GpusOnNodes(graph_, NodesOfJobs(policy, {NodesOf(graph_)}, seed).front()));
+    }
     for (const std::string& key : table->Keys()) {
       uint32_t rank = 0;
+      if (key == "policy" || key == "seed") {
+        continue;
+      }
       if (!ParseNumber(key, &rank) || rank >= ranks) {
-        Fail(fmt::format("'{}' is not a rank of the job", key));
+        Fail(fmt::format("'{}' is not a rank of the job, nor policy or seed", key));
         continue;
       }
       const auto other = static_cast<uint32_t>(table->Integer(key, 0, ranks - 1));

@@ -47,7 +47,8 @@ inline constexpr const char* kEditFileHelp =
     "  [precision]              products = \"fp8\": matrix products in fp8, bf16, fp16 or fp32\n"
     "  [algorithms]             dp = \"Tree\": NCCL's algorithm for that communicator, \"*\" for "
     "all\n"
-    "  [placement]              \"3\" = 12: ranks 3 and 12 change places\n"
+    "  [placement]              \"3\" = 12: ranks 3 and 12 change places; policy = packed, random\n"
+    "                           (with seed = N) or fragmented: which nodes the job has\n"
     "If kind, layer or ranks is left out, all are meant; if bytes is left out, it follows from "
     "the\n"
     "job's shape. Above the tables, perturb = [\"straggler:5:1.5\"] takes what --perturb takes.\n";

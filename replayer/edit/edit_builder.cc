@@ -262,6 +262,10 @@ Status EditBuilder::ForceAlgorithm(const std::string& communicator, NcclAlgorith
   return OkStatus();
 }
 
+void EditBuilder::Place(std::vector<uint32_t> gpus) {
+  OtherOptions().placement = std::move(gpus);
+}
+
 void EditBuilder::SwapPlaces(Rank rank, Rank other) {
   std::vector<uint32_t>& placement = OtherOptions().placement;
   if (placement.empty()) {

@@ -62,6 +62,9 @@ class EditBuilder {
   // For the communicators of that name; "*": for all.
   Status ForceAlgorithm(const std::string& communicator, NcclAlgorithm algorithm);
 
+  // By rank: its GPU.
+  void Place(std::vector<uint32_t> gpus);
+
   // Two ranks change places.
   void SwapPlaces(Rank rank, Rank other);
 

@@ -18,6 +18,7 @@
 #include "replayer/cost/cluster_check.h"
 #include "replayer/cost/parameters.h"
 #include "replayer/engine/engine_impl.h"
+#include "replayer/perturb/rank_effects.h"
 
 namespace prism::replayer {
 namespace {
@@ -138,6 +139,7 @@ int64_t Engine::Impl::stream_looks() const {
 ReplayResult Engine::Impl::Summarise() {
   ReplayResult result;
   result.iteration_ns.assign(static_cast<size_t>(options_.iterations), 0);
+  result.period = PeriodOf(options_.perturbations, options_.iterations);
   std::vector<std::vector<RankTimes>> times(timelines_.size());  // by class and lane
   ParallelFor(UsefulThreads(), static_cast<int64_t>(timelines_.size()), [&](int64_t c) {
     RankTimeline& timeline = *timelines_[static_cast<size_t>(c)];

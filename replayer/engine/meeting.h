@@ -100,6 +100,9 @@ class Meetings {
   // Transfers between nodes take as long as in `times`, from a partition with the same classes.
   void Freeze(const TransferTimes* times) { frozen_ = times; }
 
+  // Whether a network, now or before, determines how long transfers between nodes take.
+  [[nodiscard]] bool by_network() const { return times_ != nullptr || frozen_ != nullptr; }
+
   // Transfers reached since the last call, in an order that depends only on the order of calls.
   void TakeReady(std::vector<ReadyTransfer>* ready);
 

@@ -383,7 +383,7 @@ void RankTimeline::FinishHold(StreamCursor* cursor, const Step& step) {
   cursor->lanes.WaitUntil(hold.end);
   traces_.EndOfHold(cursor->iteration, step, hold);
   if (cursor->iteration + 1 == iterations_) {
-    CountTraffic(step, hold);
+    CountTraffic(step, hold, *meetings_);
   }
   if (Collects(cursor->iteration)) {
     KeepActivity(step, &hold);

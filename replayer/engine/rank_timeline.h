@@ -146,7 +146,7 @@ class RankTimeline {
   void CountActivity(bool stuck);
   bool BoundFuture(bool stuck);
   void KeepActivity(const Step& step, Hold* hold);
-  void CountTraffic(const Step& step, const Hold& hold);
+  void CountTraffic(const Step& step, const Hold& hold, const Meetings& meetings);
   void TraceBegin(const StreamCursor& cursor, const Step& step, const IssueTimes& issue);
   void TraceEnd(const StreamCursor& cursor, const Step& step);
   [[nodiscard]] bool Drained(uint16_t stream) const;

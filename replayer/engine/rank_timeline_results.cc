@@ -97,7 +97,7 @@ void RankTimeline::KeepActivity(const Step& step, Hold* hold) {
   }
 }
 
-void RankTimeline::CountTraffic(const Step& step, const Hold& hold) {
+void RankTimeline::CountTraffic(const Step& step, const Hold& hold, const Meetings& meetings) {
   // A group's time cannot be divided; it counts for the communicator of its first transfer.
   SlotTraffic* first = nullptr;
   if (step.kind == StepKind::kCollective) {
@@ -106,9 +106,14 @@ void RankTimeline::CountTraffic(const Step& step, const Hold& hold) {
       SlotTraffic& traffic = traffic_[call.comm_slot];
       ++traffic.calls;
       traffic.bytes += plan_.program->collectives[plan_.transfers[call.transfer].shape].bytes;
-      AddRow(costs_.transfer_ns[call.transfer], traffic.transfer_ns.data(), lanes_);
+      if (!meetings.by_network()) {
+        AddRow(costs_.transfer_ns[call.transfer], traffic.transfer_ns.data(), lanes_);
+      }
     }
     first = &traffic_[plan_.calls[step.aux].comm_slot];
+    if (meetings.by_network()) {
+      AddSpanRow(hold.start.data(), hold.end.data(), first->transfer_ns.data(), lanes_);
+    }
   } else {
     PeerPosts posts = plan_.groups[step.aux];
     for (uint32_t p = posts.begin; p < posts.end; ++p) {

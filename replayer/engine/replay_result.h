@@ -2,9 +2,13 @@
 // traced ranks.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <numeric>
+#include <string>
 #include <vector>
 
 #include "graph/base/ids.h"
@@ -53,6 +57,21 @@ struct CommunicatorTimes {
 
 struct TransferTimes;  // replayer/engine/meeting.h
 
+// What went over a link of a flow network in one direction, in a mean iteration; idle links are
+// absent.
+struct LinkLoad {
+  std::string name;  // "node3.nic5-leaf7"
+  std::string kind;  // "nic-leaf"
+  double bytes = 0;
+  double bytes_per_s = 0;  // that the link could carry
+};
+
+struct LinkLoads {
+  std::vector<LinkLoad> links;            // in the order of the network's links
+  std::map<std::string, int64_t> counts;  // links that the network has, by kind
+  double iteration_s = 0;
+};
+
 struct ReplayResult {
   std::vector<RankTimes> ranks;                  // by rank
   std::vector<CommunicatorTimes> communicators;  // by communicator
@@ -67,9 +86,16 @@ struct ReplayResult {
   int64_t rank_ops = 0;                            // ops whose start and end were computed
   int64_t folded_ops = 0;                          // ops evaluated as part of a run of kernels
   std::shared_ptr<const TransferTimes> transfers;  // under NetworkModel::kFlow
+  std::shared_ptr<const LinkLoads> links;          // under kFlow, without frozen times
   int64_t flows = 0;                               // under kFlow: flows that shared the network
 
-  [[nodiscard]] DurationNs steady_iteration_ns() const { return iteration_ns.back(); }
+  int32_t period = 1;  // iterations after which perturbations repeat
+
+  // The last iteration, or the mean over the last period.
+  [[nodiscard]] DurationNs steady_iteration_ns() const {
+    const auto count = std::min<int64_t>(period, static_cast<int64_t>(iteration_ns.size()));
+    return std::accumulate(iteration_ns.end() - count, iteration_ns.end(), DurationNs{0}) / count;
+  }
 };
 
 }  // namespace prism::replayer

@@ -28,7 +28,8 @@ FlowNetwork::FlowNetwork(const NetworkSetup& setup, Topology topology)
     : topology_(std::move(topology)),
       queue_(CapacitiesOf(topology_)),
       router_(topology_, queue_.solver(), setup.seed),
-      cluster_ns_(setup.spec.cluster_ns) {
+      cluster_ns_(setup.spec.cluster_ns),
+      link_bytes_(topology_.links().size()) {
 }
 
 Result<std::unique_ptr<FlowNetwork>> FlowNetwork::Create(const NetworkSetup& setup) {
@@ -80,6 +81,9 @@ Status FlowNetwork::StartEdge(uint32_t slot, const EdgeFlow& edge, uint32_t part
   request.bound = request.bytes / SecondsFromNs(transfer.flow_ns);
   request.owner = slot;
   queue_.Begin(request, transfer.start);
+  for (const LinkId link : way_) {
+    link_bytes_[link] += request.bytes;
+  }
   ++open_[slot].flows;
   return OkStatus();
 }
@@ -120,6 +124,27 @@ void FlowNetwork::End(uint32_t slot, TimeNs last_flow, std::vector<TransferEnd>*
   const TimeNs end = std::max(transfer.start + transfer.alone_ns, last_flow + after);
   ends->push_back({transfer.owner, end + open.latency_ns});
   unused_.push_back(slot);
+}
+
+LinkLoads FlowNetwork::Loads(int32_t iterations) const {
+  // "c0.p1.leaf7" is a leaf.
+  const auto kind_of = [](const std::string& name) {
+    const std::string last = name.substr(name.rfind('.') + 1);
+    return last.substr(0, last.find_first_of("0123456789"));
+  };
+  LinkLoads loads;
+  for (LinkId link = 0; link < link_bytes_.size(); ++link) {
+    const FabricLink& cable = topology_.links()[link];
+    const std::string from = topology_.NameOf(cable.from);
+    const std::string to = topology_.NameOf(cable.to);
+    const std::string kind = fmt::format("{}-{}", kind_of(from), kind_of(to));
+    ++loads.counts[kind];
+    if (link_bytes_[link] > 0) {
+      loads.links.push_back({fmt::format("{}-{}", from, to), kind, link_bytes_[link] / iterations,
+                             cable.bytes_per_s});
+    }
+  }
+  return loads;
 }
 
 Status FlowNetwork::Next(std::vector<TransferEnd>* ends) {

@@ -18,6 +18,7 @@
 
 #include "graph/base/status.h"
 #include "graph/base/time.h"
+#include "replayer/engine/replay_result.h"
 #include "replayer/network/collective_flows.h"
 #include "replayer/network/flow_queue.h"
 #include "replayer/network/routing.h"
@@ -68,6 +69,9 @@ class FlowNetwork {
 
   [[nodiscard]] int64_t flows_ended() const { return queue_.ended(); }
 
+  // What has gone over the links so far, divided by `iterations`.
+  [[nodiscard]] LinkLoads Loads(int32_t iterations) const;
+
  private:
   struct Open {
     NetworkTransfer transfer;
@@ -100,8 +104,9 @@ class FlowNetwork {
   std::vector<uint32_t> unused_;  // slots
   std::vector<Waiting> waiting_;  // heap
   uint64_t added_ = 0;
-  std::vector<uint32_t> ended_;  // storage
-  std::vector<LinkId> way_;      // storage
+  std::vector<double> link_bytes_;  // by link
+  std::vector<uint32_t> ended_;     // storage
+  std::vector<LinkId> way_;         // storage
 };
 
 }  // namespace prism::replayer

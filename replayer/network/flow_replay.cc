@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <deque>
+#include <map>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -88,19 +90,32 @@ class FlowReplay {
     for (const std::unique_ptr<Engine>& engine : engines_) {
       results.push_back(engine->Summarise());
       results.back().flows = network_->flows_ended();
+      LinkLoads loads = network_->Loads(engine->options().iterations);
+      loads.iteration_s = SecondsFromNs(results.back().steady_iteration_ns());
+      results.back().links = std::make_shared<const LinkLoads>(std::move(loads));
     }
     return results;
   }
 
  private:
+  // `nodes`: that it reaches over; with a placement it has only some of them.
   Status CheckApart(const std::vector<NetworkJob>& jobs, uint32_t i, int32_t nodes) {
     moved_.push_back(false);
-    ends_.push_back(jobs[i].first_node + nodes);
-    for (uint32_t other = 0; other < i; ++other) {
-      if (jobs[i].first_node < ends_[other] && jobs[other].first_node < ends_[i]) {
-        return InvalidArgument(fmt::format("jobs {} and {} overlap: nodes {} to {} and {} to {}",
-                                           other, i, jobs[other].first_node, ends_[other] - 1,
-                                           jobs[i].first_node, ends_[i] - 1));
+    const NetworkJob& job = jobs[i];
+    std::set<int32_t> own;
+    for (int32_t node = 0; node < nodes; ++node) {
+      if (job.options.placement.empty()) {
+        own.insert(job.first_node + node);
+      }
+    }
+    for (const uint32_t gpu : job.options.placement) {
+      own.insert(job.first_node + static_cast<int32_t>(gpu) / job.graph->cluster.gpus_per_node);
+    }
+    for (const int32_t node : own) {
+      const auto [taken, is_new] = job_of_node_.emplace(node, i);
+      if (!is_new) {
+        return InvalidArgument(
+            fmt::format("jobs {} and {} overlap on node {}", taken->second, i, node));
       }
     }
     return OkStatus();
@@ -117,7 +132,7 @@ class FlowReplay {
   std::vector<std::unique_ptr<Engine>> engines_;  // by job
   std::deque<JobTransfers> transfers_;            // likewise
   std::vector<bool> moved_;                       // by job: some transfer of it has ended
-  std::vector<int32_t> ends_;                     // by job: one past its last node
+  std::map<int32_t, uint32_t> job_of_node_;
   std::unique_ptr<FlowNetwork> network_;
   std::vector<ReadyTransfer> ready_;  // storage
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -129,6 +130,15 @@ std::vector<HostPause> HostPauses(const std::vector<Perturbation>& perturbations
     }
   }
   return pauses;
+}
+
+int32_t PeriodOf(const std::vector<Perturbation>& perturbations, int32_t most) {
+  int64_t period = 1;
+  for (const Perturbation& perturbation : perturbations) {
+    period = std::min<int64_t>(
+        most, std::lcm(period, std::max<int64_t>(1, perturbation.period_iterations)));
+  }
+  return static_cast<int32_t>(std::max<int64_t>(1, period));
 }
 
 DurationNs SlowedHostCost(DurationNs cost, double factor) {

@@ -27,6 +27,9 @@ struct RankEffect {
 // By rank.
 std::vector<RankEffect> RankEffects(uint32_t ranks, const std::vector<Perturbation>& perturbations);
 
+// Iterations after which all host pauses repeat; at most `most`.
+int32_t PeriodOf(const std::vector<Perturbation>& perturbations, int32_t most);
+
 // The factor by which the perturbations slow the host of a rank, and a host cost scaled by it.
 double HostFactor(const std::vector<Perturbation>& perturbations, Rank rank);
 DurationNs SlowedHostCost(DurationNs cost, double factor);

@@ -109,6 +109,18 @@ void WriteSummary(const Summary& summary, JsonWriter* json) {
   json->EndArray();
   WriteWarnings(summary.warnings, json);
   json->ArrayField("assumptions", summary.assumptions);
+  if (!summary.imbalance.empty()) {
+    json->Key("imbalance").BeginArray();
+    for (const Imbalance& uneven : summary.imbalance) {
+      json->BeginObject().Field("communicator", uneven.communicator).Field("ratio", uneven.ratio);
+      json->Field("rank", uneven.slowest.value()).Field("straggler", uneven.is_straggler);
+      json->EndObject();
+    }
+    json->EndArray();
+  }
+  if (summary.assumed_ranks > 0) {
+    json->Field("assumed_ranks", summary.assumed_ranks);
+  }
   json->EndObject();
 }
 

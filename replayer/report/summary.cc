@@ -220,6 +220,12 @@ Summary Summarise(const SummaryInput& input) {
   summary.torch = input.torch;
   summary.warnings = MergeWarnings(graph.warnings, input.warnings);
   FillAssumptions(graph, &summary);
+  if (result.period > 1) {
+    summary.assumptions.push_back(fmt::format(
+        "iteration time: mean over the {} iterations in which perturbations repeat; the "
+        "breakdown is of the last one",
+        result.period));
+  }
   if (result.transfers != nullptr) {
     summary.assumptions.push_back(
         fmt::format("network = flow: {} transfers between nodes share links; an emulation keeps "
@@ -229,6 +235,12 @@ Summary Summarise(const SummaryInput& input) {
         fmt::format("network shape: {}", NetworkText(graph.cluster.network)));
   }
   summary.bottlenecks = FindBottlenecks(graph, result, summary.breakdown);
+  summary.imbalance = FindImbalance(graph, result);
+  if (graph.job.user_program) {
+    summary.assumed_ranks = std::ranges::count_if(graph.ranks.source, [](graph::RankSource source) {
+      return source == graph::RankSource::kRole || source == graph::RankSource::kApproximated;
+    });
+  }
   return summary;
 }
 

@@ -12,6 +12,7 @@
 #include "graph/base/time.h"
 #include "graph/graph.h"
 #include "replayer/engine/replay_result.h"
+#include "replayer/report/imbalance.h"
 
 namespace prism::replayer {
 
@@ -70,6 +71,8 @@ struct Summary {
   std::vector<graph::Warning> warnings;  // ordered by code
   std::vector<std::string> assumptions;
   std::vector<Bottleneck> bottlenecks;  // at most three, largest first
+  std::vector<Imbalance> imbalance;
+  int64_t assumed_ranks = 0;  // of a user's program: not recorded, taken to be like their role
 };
 
 struct SummaryInput {

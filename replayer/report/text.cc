@@ -33,6 +33,7 @@ constexpr double kGiBDouble = 1024.0 * 1024.0 * 1024.0;
 constexpr size_t kShownClasses = 6;
 constexpr size_t kShownBottlenecks = 3;
 constexpr size_t kShownWarnings = 3;
+constexpr size_t kShownImbalances = 2;
 
 bool ComesFirst(const graph::Warning& warning) {
   return graph::IsShownFirst(warning.code);
@@ -123,6 +124,19 @@ std::string TailLines(const Summary& summary, const TextOptions& options) {
     const Bottleneck& bottleneck = summary.bottlenecks[i];
     text += fmt::format("  {:<18}{:.1f} % {}\n", i == 0 ? "bottlenecks" : "",
                         100 * bottleneck.share, bottleneck.text);
+  }
+  for (size_t i = 0; i < std::min(kShownImbalances, summary.imbalance.size()); ++i) {
+    const Imbalance& uneven = summary.imbalance[i];
+    text += fmt::format("  {:<18}{:.2f} in {}: rank {} computes {}, the mean {}{}\n",
+                        i == 0 ? "imbalance" : "", uneven.ratio, uneven.communicator,
+                        uneven.slowest.value(), FormatDuration(uneven.largest_ns),
+                        FormatDuration(uneven.mean_ns),
+                        uneven.is_straggler ? "; a straggler, the others are alike" : "");
+  }
+  if (summary.assumed_ranks > 0) {
+    text += fmt::format("  assumed alike     {} of {} ranks: not recorded, like their role's\n",
+                        FormatCount(summary.assumed_ranks),
+                        FormatCount(summary.job.parallel.world_size()));
   }
   const GraphNumbers& graph = summary.graph;
   text += fmt::format("  graph             {}, {}, {}, {}\n", FormatCounted(graph.ops, "op"),

@@ -5,10 +5,12 @@
 #include <utility>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "replayer/cost/collective_cost.h"
 #include "replayer/replay.h"
+#include "replayer/report/link_report.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/test_parameters.h"
 #include "tests/support/tiny_graph.h"
@@ -157,6 +159,61 @@ TEST(FlowReplay, sends_share_an_uplink) {
   EXPECT_NEAR(static_cast<double>(narrow->timelines[2].end[0] - wide->timelines[2].end[0]),
               static_cast<double>(flow_ns), 2);
   EXPECT_EQ(narrow->flows, 2);
+}
+
+// Both sends go over one uplink; what a report says about their communicator is the flow's time.
+TEST(FlowReplay, counts_the_bytes_of_every_link) {
+  graph::Graph graph = TwoSends(2);
+  graph.cluster.network.kind = graph::FabricKind::kClos;
+  graph.cluster.network.nodes_per_leaf = 1;
+  graph.cluster.network.leaf_uplinks = 1;
+  const Result<ReplayResult> flow = Replay(graph, FlowOptions(graph));
+  ASSERT_TRUE(flow.ok()) << flow.status().message();
+  const LinkLoads& loads = *flow->links;
+  ASSERT_EQ(loads.links.size(), 6U);  // two NICs to a leaf, up, down, and two NICs
+  for (const LinkLoad& link : loads.links) {
+    const bool is_shared = link.kind == "leaf-spine" || link.kind == "spine-leaf";
+    EXPECT_NEAR(link.bytes, (is_shared ? 2 : 1) * (1 << 24), 1) << link.name;
+  }
+  EXPECT_EQ(loads.counts.at("leaf-spine"), 2);
+  EXPECT_THAT(LinkLoadsText(loads), ::testing::HasSubstr("leaf-spine             2       1"));
+}
+
+TEST(FlowReplay, a_communicator_has_the_time_of_its_flows) {
+  const auto ranks = [](int64_t) {
+    return std::vector<TinyOp>{prism::testing::Collective(0, 0, 0)};
+  };
+  graph::Graph graph = prism::testing::TinyGraph({ranks(0), ranks(1)});
+  graph.cluster.gpus_per_node = 1;
+  for (graph::Role& role : graph.roles) {
+    role.program.flags.assign(role.program.size(), 0);
+    role.program.collectives.front().bytes = 1 << 26;
+  }
+  ReplayOptions options = FlowOptions(graph);
+  options.iterations = 1;
+  const auto slow = ReplayTogether({{&graph, options}},
+                                   [](NetworkSetup* setup) { setup->size.nic_bytes_per_s /= 100; });
+  ASSERT_TRUE(slow.ok()) << slow.status().message();
+  const Timeline& timeline = slow->front().timelines[0];
+  EXPECT_EQ(slow->front().communicators[0].transfer_ns,
+            timeline.end[0] - timeline.transfer_start[0]);
+  options.network = NetworkModel::kAnalytic;
+  EXPECT_GT(slow->front().communicators[0].transfer_ns,
+            50 * Replay(graph, options)->communicators[0].transfer_ns);
+}
+
+// Job 0 has the even nodes, job 1 the odd ones.
+TEST(FlowReplay, jobs_may_lie_among_each_other) {
+  graph::Graph graph = TwoSends(2);
+  ReplayOptions even = FlowOptions(graph);
+  even.placement = {0, 1, 4, 5};
+  ReplayOptions odd = FlowOptions(graph);
+  odd.placement = {2, 3, 6, 7};
+  EXPECT_TRUE(ReplayTogether({{&graph, even, 0}, {&graph, odd, 0}}).ok());
+  odd.placement = {2, 3, 4, 5};
+  const auto overlapping = ReplayTogether({{&graph, even, 0}, {&graph, odd, 0}});
+  ASSERT_FALSE(overlapping.ok());
+  EXPECT_EQ(overlapping.status().message(), "jobs 0 and 1 overlap on node 2");
 }
 
 TEST(FlowReplay, says_who_is_cut_off) {
