@@ -148,10 +148,14 @@ ReplayResult Engine::Impl::Summarise() {
   });
   for (const auto& timeline : timelines_) {
     for (uint32_t lane = 0; lane < timeline->lane_count(); ++lane) {
+      DurationNs period_ns = 0;
       for (int32_t i = 0; i < options_.iterations; ++i) {
+        const DurationNs iteration_ns = timeline->IterationNs(i, lane);
         DurationNs& slowest = result.iteration_ns[static_cast<size_t>(i)];
-        slowest = std::max(slowest, timeline->IterationNs(i, lane));
+        slowest = std::max(slowest, iteration_ns);
+        period_ns += i + result.period >= options_.iterations ? iteration_ns : 0;
       }
+      result.period_ns = std::max(result.period_ns, period_ns);
     }
     result.classes += timeline->lane_count();
     result.folded_ops += timeline->folded_ops();

@@ -2,12 +2,10 @@
 // traced ranks.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -89,12 +87,13 @@ struct ReplayResult {
   std::shared_ptr<const LinkLoads> links;          // under kFlow, without frozen times
   int64_t flows = 0;                               // under kFlow: flows that shared the network
 
-  int32_t period = 1;  // iterations after which perturbations repeat
+  int32_t period = 1;        // iterations after which perturbations repeat
+  DurationNs period_ns = 0;  // the last so many, of the slowest rank
 
-  // The last iteration, or the mean over the last period.
+  // The last iteration, or the mean over the last period: a pause of one rank makes others longer
+  // in the iteration after it, and must not count twice.
   [[nodiscard]] DurationNs steady_iteration_ns() const {
-    const auto count = std::min<int64_t>(period, static_cast<int64_t>(iteration_ns.size()));
-    return std::accumulate(iteration_ns.end() - count, iteration_ns.end(), DurationNs{0}) / count;
+    return period > 1 ? period_ns / period : iteration_ns.back();
   }
 };
 
