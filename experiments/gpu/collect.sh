@@ -15,7 +15,7 @@ mkdir -p "$to/bin" "$to/lib" "$to/libraries/openmpi/bin" "$to/libraries/openmpi/
 cp "$build"/bin/prism "$build"/bin/prism-emulate "$to/bin"
 mkdir "$to/lib/prism"
 cp -r "$build"/lib/libprism_*.so "$build"/lib/torch-* "$build/lib/prism-cuda" "$to/lib"
-cp -r "$build/lib/prism/bin" "$to/lib/prism"
+cp -r "$build/lib/prism/bin" "$build/lib/prism/python" "$to/lib/prism"
 find "$to/bin" "$to/lib" -type f ! -name '*.txt' -exec strip --strip-unneeded {} +
 
 "$root/experiments/gpu/run_all.sh" --dry-run --out "$build/gpu_dry_run" > /dev/null
@@ -32,7 +32,10 @@ cp "$(readlink -f "$(command -v orted)")" "$to/libraries/openmpi/bin/orted"
 cp -r "$components" "$to/libraries/openmpi/lib/openmpi3"
 # Fabrics and resource managers, whose libraries are large.
 ( cd "$to/libraries/openmpi/lib/openmpi3" && rm -f -- *ucx* *ofi* *openib* *psm* *slurm* *flux* *romio* )
-needs "$build"/bin/prism "$build"/bin/prism-emulate "$build"/lib/torch-*/prism-workload \
+# Open MPI itself is loaded only under mpirun.
+mpi=$(find /usr/lib -name libmpi.so.40 -print -quit)
+cp "$mpi" "$to/libraries"
+needs "$mpi" "$build"/bin/prism "$build"/bin/prism-emulate "$build"/lib/torch-*/prism-workload \
   "$to"/libraries/openmpi/bin/* "$to"/libraries/openmpi/lib/*/*.so | while read -r library; do
   cp "$library" "$to/libraries"
 done

@@ -55,6 +55,14 @@ bool IsCard(std::string gpu) {
   return gpu.find("PCI") != std::string::npos || gpu.find("NVL") != std::string::npos;
 }
 
+// One that has no such word ("NVIDIA RTX PRO 6000 Blackwell Server Edition") is known by its whole
+// name only.
+bool IsModel(const std::string& profile, const std::string& gpu) {
+  const std::string model = ModelOf(profile);
+  return profile == gpu ||
+         (!model.empty() && model == ModelOf(gpu) && IsCard(profile) == IsCard(gpu));
+}
+
 // The profile of the GPU whose memory is nearest; "": none.
 std::string ProfileOfGpu(const std::string& gpu, int64_t bytes, std::string* name) {
   std::string nearest;
@@ -63,7 +71,7 @@ std::string ProfileOfGpu(const std::string& gpu, int64_t bytes, std::string* nam
     Profile profile;
     if (preset.kind != PresetKind::kProfile || !preset.name.starts_with("gpus/") ||
         !AddProfile(std::string(preset.name), {}, &profile).ok() || !profile.gpu ||
-        ModelOf(profile.gpu->name) != ModelOf(gpu) || IsCard(profile.gpu->name) != IsCard(gpu)) {
+        !IsModel(profile.gpu->name, gpu)) {
       continue;
     }
     const int64_t apart = profile.gpu->name == gpu ? -1
@@ -127,7 +135,7 @@ Result<std::optional<graph::ClusterSpec>> ClusterOfGpu(const std::string& gpu, i
 std::optional<graph::Warning> MeasuredTransfersDiffer(const graph::Graph& graph) {
   constexpr double kMost = 2;
   const replayer::CollectiveCost cost(graph.cluster);
-  graph::Warning warning = {"measured_transfers_differ", 0, ""};
+  graph::Warning warning = {.code = "measured_transfers_differ", .count = 0, .example = ""};
   double worst = kMost;
   VisitMeasured(graph, [&](const graph::CollectiveShape& shape, uint32_t comm, DurationNs time) {
     const auto members = graph.communicators.members_of(CommId(comm));

@@ -26,7 +26,8 @@ NEWEST_GLIBCXX = (3, 4, 29)  # of the C++ library in the process of a user's tor
 RELEASES = "2.6.0 2.7.1 2.8.0 2.9.1 2.10.0 2.11.0 2.12.0 2.13.0 2.14.0 2.15.0".split()
 TORCH_FILES = ["libprism_observer.so", "libprism_rendezvous.so", "prism-workload"]
 PROGRAMS = ["bin/prism", "bin/prism-emulate", "bin/prism-published"]
-LIBRARIES = ["lib/libprism_shim.so", "lib/libprism_plan.so", "lib/prism/bin/nvidia-smi"]
+LIBRARIES = ["lib/libprism_shim.so", "lib/libprism_plan.so", "lib/prism/bin/nvidia-smi",
+             "lib/prism/python/sitecustomize.py"]
 GPU_LIBRARIES = ["lib/libprism_device.so", "lib/prism-cuda/*"]  # of a build with nvcc
 GPU_TARGET = "prism_device_facades"
 TARGETS = ["prism", "prism-emulate", "prism-published", "prism_plan", "prism_shim",

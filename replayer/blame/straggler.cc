@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
-#include <map>
+#include <numeric>
 #include <span>
 #include <sstream>
 
@@ -63,14 +63,17 @@ std::string Communication(const graph::Program& program) {
   return kernels ? text : "";
 }
 
-// By role: the first one that does the same work.
+// By role: the first one that does the same work. Measured roles are the same if all communicate
+// the same; stages of a pipeline do not.
 std::vector<uint32_t> SameWork(const graph::Graph& graph) {
-  std::vector<uint32_t> same;
-  std::map<std::string, uint32_t> first;
-  for (uint32_t role = 0; role < graph.roles.size(); ++role) {
-    const std::string communication = Communication(graph.roles[role].program);
-    same.push_back(communication.empty() ? role
-                                         : first.try_emplace(communication, role).first->second);
+  std::vector<uint32_t> same(graph.roles.size());
+  std::iota(same.begin(), same.end(), 0U);
+  const std::string first = graph.roles.empty() ? "" : Communication(graph.roles.front().program);
+  const bool all_same = !first.empty() && std::ranges::all_of(graph.roles, [&](const auto& role) {
+    return Communication(role.program) == first;
+  });
+  if (all_same) {
+    std::ranges::fill(same, 0U);
   }
   return same;
 }

@@ -10,7 +10,7 @@
 // subtracted as well.
 //
 // Ranks of measured roles (imported profiles) have a role each, since no two were measured alike:
-// they do the same work if they communicate the same. Where their compute tells nothing, those that
+// they do the same work if all communicate the same. Where their compute tells nothing, those that
 // the profiles themselves show to enter collectives last are slow (the warning kLateRanks).
 //
 // A rank that is the only one of its role cannot be compared directly. For such ranks the ratio of

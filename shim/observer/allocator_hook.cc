@@ -11,9 +11,9 @@
 #include <cstdint>
 #include <cstdlib>
 
+#include "shim/fork_server/fork_server.h"
 #include "shim/observer/observer_calls.h"
 #include "shim/observer/torch_symbol.h"
-#include "shim/fork_server/fork_server.h"
 #include "shim/session.h"
 #include "shim/virtual_device/memory.h"
 

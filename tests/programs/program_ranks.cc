@@ -62,6 +62,7 @@ Result<RunContext> MakeContext(const ProgramRun& run) {
   }
   context.options.program.push_back(std::string(PRISM_SOURCE_DIR) + "/tests/programs/" +
                                     run.script);
+  context.options.launch.program = context.options.program;  // even of a launcher, which starts
   PRISM_ASSIGN_OR_RETURN(context.cluster, LoadCluster("h100-8x"));
   context.cluster.gpus_per_node = run.ranks_per_node;
   PRISM_ASSIGN_OR_RETURN(context.paths, FindInstallPaths(context.options.program, false));

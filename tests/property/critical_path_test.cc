@@ -125,7 +125,7 @@ TEST(CriticalPathProperty, is_contiguous_and_what_ranks_did) {
       EXPECT_EQ(path.status().code(), StatusCode::kInvalidArgument);
       continue;
     }
-    EXPECT_EQ(path->end - path->begin, replay->steady_iteration_ns());
+    EXPECT_EQ(path->end - path->begin, replay->iteration_ns.back());
     ExpectContiguous(*path);
     options.iterations += 1;  // the path may end with the host's work up to the next iteration
     const prism::testing::SimpleResult simple = prism::testing::EvaluateSimply(graph, options);

@@ -176,7 +176,7 @@ TEST(LayerWorkload, refuses_what_is_wrong_and_says_where) {
             "w.txt:3: expected 12 columns for a layer, found 9");
   EXPECT_EQ(error("DATA\n1\na -1 1 NONE 0 1 NONE 0 1 NONE 0 0 DATA\n"),
             "w.txt:3: expected 12 columns for a layer, found 13");
-  EXPECT_EQ(error("DATA all_gpus:\n1\n"), "w.txt:1: 'all_gpus:' has no number");
+  EXPECT_EQ(error("DATA all_gpus:\n1\n"), "w.txt:1: 'all_gpus' has no number");
   EXPECT_EQ(error("DATA\n1\na -1 1 NONE 0 1 NONE 0 1 NONE 0 x\n"),
             "w.txt:3: 'x' is not the time of an update");
   EXPECT_EQ(

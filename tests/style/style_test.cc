@@ -25,8 +25,10 @@ constexpr size_t kNesting = 4;
 
 // Signatures that a foreign interface dictates.
 const std::set<std::string> kForeignInterfaces = {
-    "shim/virtual_device/",       "shim/nccl/", "shim/clock/", "shim/gpu/", "tests/support/fake_",
-    "shim/observer/group_hook.cc", "shim/launcher_calls.cc"};
+    "shim/virtual_device/",  "shim/nccl/",
+    "shim/clock/",           "shim/gpu/",
+    "tests/support/fake_",   "shim/observer/group_hook.cc",
+    "shim/launcher_calls.cc"};
 
 // By layer: paths, or what they begin with.
 const std::map<std::string, std::set<std::string>> kMayInclude = {

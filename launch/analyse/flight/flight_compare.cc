@@ -140,13 +140,18 @@ class Comparison {
         gap.missing.push_back(rank);
       }
     }
-    const auto most = std::ranges::max_element(
-        kinds, {}, [](const std::pair<const std::string, int64_t>& kind) { return kind.second; });
+    // What most ranks call; of as many, the call of the lowest rank.
+    std::string most;
+    for (const FlightPart& part : gap.parts) {
+      if (part.entry != nullptr && (most.empty() || kinds[KindOf(*part.entry)] > kinds[most])) {
+        most = KindOf(*part.entry);
+      }
+    }
     for (const FlightPart& part : gap.parts) {
       if (part.entry == nullptr) {
         continue;
       }
-      const bool usual = KindOf(*part.entry) == most->first;
+      const bool usual = KindOf(*part.entry) == most;
       gap.call = usual && gap.call == nullptr ? part.entry : gap.call;
       gap.created_ns = gap.created_ns == 0 ? part.entry->created_ns
                                            : std::min(gap.created_ns, part.entry->created_ns);

@@ -37,10 +37,10 @@ struct RunContext {
   std::vector<Rank> traced_ranks;    // ascending; whose timelines go into trace.pftrace
   std::vector<Rank> snapshot_ranks;  // ascending, sandbox ranks; whose memory history is written
   std::optional<Gpu> gpu;            // that sandbox ranks run on; null: the virtual device
-  std::vector<graph::Warning> warnings;  // of the plan
-  std::vector<std::string> assumptions;  // about how a program was run; added to the graph's
+  std::vector<graph::Warning> warnings;        // of the plan
+  std::vector<std::string> assumptions;        // about how a program was run; added to the graph's
   std::vector<std::string> model_assumptions;  // those that the model brings, for the printed plan
-  InputHashes inputs;                    // files that the plan was made from
+  InputHashes inputs;                          // files that the plan was made from
   InstallPaths paths;
   Logger logger;
 };

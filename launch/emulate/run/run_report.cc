@@ -169,11 +169,10 @@ std::string RunJson(const RunRecord& record, const RunOutcome& outcome) {
   }
   json.Key("versions").BeginObject();
   json.Field("prism", kVersion);
-  for (const auto& [library, version] :
-       {std::pair{"torch", &record.versions.torch},
-        {"cuda", &record.versions.cuda},
-        {"nccl", &record.versions.nccl},
-        {"mpi", &record.versions.mpi}}) {
+  for (const auto& [library, version] : {std::pair{"torch", &record.versions.torch},
+                                         {"cuda", &record.versions.cuda},
+                                         {"nccl", &record.versions.nccl},
+                                         {"mpi", &record.versions.mpi}}) {
     WriteKnown(library, *version, &json);
   }
   json.EndObject();

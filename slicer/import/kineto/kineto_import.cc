@@ -148,7 +148,9 @@ class KinetoImport {
                                   -static_cast<double>(less) / static_cast<double>(kNsPerMs)));
     }
     if (!texts.empty()) {
-      late_ = {{"late_ranks", std::ssize(texts), fmt::format("{}", fmt::join(texts, ", "))}};
+      late_ = {{.code = "late_ranks",
+                .count = std::ssize(texts),
+                .example = fmt::format("{}", fmt::join(texts, ", "))}};
     }
   }
 
