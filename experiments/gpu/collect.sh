@@ -16,7 +16,7 @@ cp "$build"/bin/prism "$build"/bin/prism-emulate "$to/bin"
 mkdir "$to/lib/prism"
 cp -r "$build"/lib/libprism_*.so "$build"/lib/torch-* "$build/lib/prism-cuda" "$to/lib"
 cp -r "$build/lib/prism/bin" "$build/lib/prism/python" "$to/lib/prism"
-find "$to/bin" "$to/lib" -type f ! -name '*.txt' -exec strip --strip-unneeded {} +
+find "$to/bin" "$to/lib" -type f ! -name '*.txt' ! -name '*.py' -exec strip --strip-unneeded {} +
 
 "$root/experiments/gpu/run_all.sh" --dry-run --out "$build/gpu_dry_run" > /dev/null
 cp "$build"/gpu_programs/libprism_probe.so "$build"/gpu_programs/*.fatbin "$to/probe"

@@ -20,7 +20,7 @@ def known() -> "dict[str, str]":
         done = subprocess.run([program, "--help"], check=True, capture_output=True, text=True)
     except OSError as error:
         raise MissingError(f"{program} does not start: {error.strerror}") from error
-    rows = re.findall(r"^  --([a-z-]+)((?: \S+)?)", done.stdout, re.MULTILINE)
+    rows = re.findall(r"^  (?:--[a-z-]+, )?--([a-z-]+)((?: \S+)?)", done.stdout, re.MULTILINE)
     return {name.replace("-", "_"): value.strip() for name, value in rows}
 
 
