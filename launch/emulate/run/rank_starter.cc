@@ -56,9 +56,9 @@ void RankStarter::StartServer() {
   server_age_ = StopWatch();
 }
 
-void RankStarter::StopForking(const std::string& why) {
-  server_.reset();
+void RankStarter::StopForking(std::string_view why) {
   context_.logger.Info("the program of each rank is started by itself: {}", why);
+  server_.reset();
 }
 
 void RankStarter::EndSecondTry(bool same, Rank rank) {

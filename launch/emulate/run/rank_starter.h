@@ -6,7 +6,7 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
+#include <string_view>
 
 #include "graph/base/status.h"
 #include "launch/emulate/run/run_context.h"
@@ -37,7 +37,7 @@ class RankStarter {
 
  private:
   void StartServer();
-  void StopForking(const std::string& why);
+  void StopForking(std::string_view why);
 
   const RunContext& context_;
   std::unique_ptr<ForkServer> server_;
