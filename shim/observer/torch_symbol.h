@@ -18,6 +18,16 @@
 
 namespace prism::shim {
 
+// Whether it is in this library. A lookup in libtorch goes on in what it depends on: the stand-ins
+// of NVIDIA's libraries, and through them the shim, which defines both names of a function.
+inline bool IsOwnSymbol(const void* address) {
+  static const char here = 0;
+  Dl_info own = {};
+  Dl_info found = {};
+  return dladdr(&here, &own) != 0 && dladdr(address, &found) != 0 &&
+         own.dli_fbase == found.dli_fbase;
+}
+
 // Null while the library is not loaded; kept at `found` once it is. `other`: null, or its other
 // name.
 inline void* TorchSymbol(const char* library,
@@ -25,13 +35,18 @@ inline void* TorchSymbol(const char* library,
                          const char* other,
                          std::atomic<void*>* found) {
   void* address = found->load(std::memory_order_relaxed);
-  if (address == nullptr) {
-    void* const loaded = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
-    address = loaded == nullptr ? nullptr : dlsym(loaded, name);
-    address = address == nullptr && loaded != nullptr && other != nullptr ? dlsym(loaded, other)
-                                                                          : address;
-    found->store(address, std::memory_order_relaxed);
+  if (address != nullptr) {
+    return address;
   }
+  void* const loaded = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
+  if (loaded == nullptr) {
+    return nullptr;
+  }
+  for (const char* const wanted : {name, other}) {
+    address = wanted == nullptr || address != nullptr ? address : dlsym(loaded, wanted);
+    address = address == nullptr || IsOwnSymbol(address) ? nullptr : address;
+  }
+  found->store(address, std::memory_order_relaxed);
   return address;
 }
 
