@@ -5,6 +5,7 @@
 # headers of torch, CUDA and NCCL, joined by colons. FILE: those of torch_sources.txt. The sources of a
 # file are one unit, since parsing libtorch's headers takes most of the time. No library of torch is
 # needed: names are linked in its place, and what is undefined is found in the process.
+# NDEBUG as in every release of torch: without it its headers check members that torch never sets.
 set -eu
 out=$1 abi=$2 includes=$3
 shift 3
@@ -15,7 +16,7 @@ mkdir -p "$work/shim/rendezvous"
 
 add() { printf '"%s"\n' "$@" >>"$work/options"; }
 add -std=c++20 -O1 -fPIC -fvisibility=hidden -w -D_GLIBCXX_USE_CXX11_ABI="$abi" \
-  -DUSE_C10D_NCCL -DUSE_C10D_GLOO -DFMT_HEADER_ONLY "-I$root" "-I$work"
+  -DNDEBUG -DUSE_C10D_NCCL -DUSE_C10D_GLOO -DFMT_HEADER_ONLY "-I$root" "-I$work"
 for folder in "$root/third_party" "$root/shim/rendezvous/gloo_headers"; do
   add -isystem "$folder"
 done

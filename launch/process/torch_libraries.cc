@@ -86,7 +86,7 @@ void AddFiles(const fs::path& folder, const std::set<std::string>& ends, Hasher*
   }
 }
 
-// Our sources, and the headers beside them and under graph/ and shim/.
+// Our sources, how they are built, and the headers beside them and under graph/ and shim/.
 Status AddSources(Hasher* hash) {
   const Result<std::string> list = ReadFile(SourceRoot() + "/" + kSourceList);
   if (!list.ok()) {
@@ -96,6 +96,8 @@ Status AddSources(Hasher* hash) {
                     SourceRoot(), kSourceList));
   }
   hash->AddString(*list);
+  const Result<std::string> script = ReadFile(SourceRoot() + "/" + kBuildScript);
+  hash->AddString(script.ok() ? *script : "");
   std::set<std::string> folders = {"graph/base", "graph/job", "shim/channel", "shim/nccl"};
   for (const std::string_view line : SplitAt(*list, '\n')) {
     const size_t source = line.find(' ');
