@@ -3,8 +3,9 @@
 #   build_for_torch.sh OUT CXX11_ABI INCLUDES FILE...
 # OUT: an existing folder. CXX11_ABI: 1, or 0 for a torch with the old std::string. INCLUDES: folders of
 # headers of torch, CUDA and NCCL, joined by colons. FILE: those of torch_sources.txt. The sources of a
-# file are one unit, since parsing libtorch's headers takes most of the time. No library of torch is
-# needed: names are linked in its place, and what is undefined is found in the process.
+# file are one unit, since parsing libtorch's headers takes most of the time. A library is linked with
+# names in place of torch's libraries, and what is undefined is found in the process; a program needs
+# those that are beside torch's headers, since a linker binds what it leaves undefined to nothing.
 # NDEBUG as in every release of torch: without it its headers check members that torch never sets.
 set -eu
 out=$1 abi=$2 includes=$3
@@ -20,9 +21,11 @@ add -std=c++20 -O1 -fPIC -fvisibility=hidden -w -D_GLIBCXX_USE_CXX11_ABI="$abi" 
 for folder in "$root/third_party" "$root/shim/rendezvous/gloo_headers"; do
   add -isystem "$folder"
 done
+torch_libraries=$work
 IFS=:
 for folder in $includes; do
   add -isystem "$folder"
+  [ ! -f "$folder/../lib/libtorch_cpu.so" ] || torch_libraries=$folder/../lib
   [ ! -d "$folder/torch/csrc/api/include" ] || add -isystem "$folder/torch/csrc/api/include"
 done
 unset IFS
@@ -42,10 +45,10 @@ for file in "$@"; do
   grep "^$file " "$root/launch/process/torch_sources.txt" |
     sed 's/.* \(.*\)/#include "\1"/' >"$work/$file.cc"
   case $file in
-    *.so) kind="-shared -Wl,-Bsymbolic" ;;
-    *) kind="-pie" ;;
+    *.so) kind="-shared -Wl,-Bsymbolic" libraries=$work ;;
+    *) kind="-pie" libraries=$torch_libraries ;;
   esac
-  $compiler "@$work/options" $kind "$work/$file.cc" "-L$work" -Wl,--no-as-needed \
+  $compiler "@$work/options" $kind "$work/$file.cc" "-L$libraries" -Wl,--no-as-needed \
     -ltorch_cpu -ltorch_cuda -lc10_cuda -lc10 -Wl,--unresolved-symbols=ignore-all -Wl,-s \
     -o "$out/$file" &
   jobs="$jobs $!"
