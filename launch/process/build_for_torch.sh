@@ -45,12 +45,11 @@ for file in "$@"; do
   grep "^$file " "$root/launch/process/torch_sources.txt" |
     sed 's/.* \(.*\)/#include "\1"/' >"$work/$file.cc"
   case $file in
-    *.so) kind="-shared -Wl,-Bsymbolic" libraries=$work ;;
-    *) kind="-pie" libraries=$torch_libraries ;;
+    *.so) kind="-shared -Wl,-Bsymbolic -Wl,--unresolved-symbols=ignore-all" libraries=$work ;;
+    *) kind="-pie -Wl,--allow-shlib-undefined" libraries=$torch_libraries ;;
   esac
   $compiler "@$work/options" $kind "$work/$file.cc" "-L$libraries" -Wl,--no-as-needed \
-    -ltorch_cpu -ltorch_cuda -lc10_cuda -lc10 -Wl,--unresolved-symbols=ignore-all -Wl,-s \
-    -o "$out/$file" &
+    -ltorch_cpu -ltorch_cuda -lc10_cuda -lc10 -Wl,-s -o "$out/$file" &
   jobs="$jobs $!"
 done
 for job in $jobs; do
