@@ -241,6 +241,15 @@ void AbsentMembers::BeforeCollective(ExchangeOperation operation,
   }
 }
 
+void AbsentMembers::BeforeGathering(ExchangeCall* call, const void* send, Memory* memory) {
+  if (call->root == call->group.rank) {
+    CountObjects(ExchangeOperation::kAllGather, *call, send, memory);
+  }
+  if (!IsPresent(call->group, call->root)) {
+    call->root = call->group.present.front();
+  }
+}
+
 void AbsentMembers::Send(const ExchangeCall& call, const void* send, Memory* memory) {
   ValueHead head = HeadOf(ExchangeOperation::kSend, call);
   head.producer = SessionConfig().rank;

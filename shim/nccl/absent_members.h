@@ -54,6 +54,10 @@ class AbsentMembers {
                         void* recv,
                         Memory* memory);
 
+  // The same for a broadcast that is part of an all_gather: an absent root's contribution is that
+  // of the lowest present member.
+  static void BeforeGathering(ExchangeCall* call, const void* send, Memory* memory);
+
   // Does all of a send to, or a receive from, an absent member; of a send to a present one what
   // concerns absent ones: it is kept.
   void Send(const ExchangeCall& call, const void* send, Memory* memory);

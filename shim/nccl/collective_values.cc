@@ -60,7 +60,12 @@ ncclResult_t ExchangeCollective(const NcclOp& op, uint32_t sequence, Memory* mem
   const std::lock_guard<std::mutex> lock(op.communicator->mutex);
   const void* send = op.send;
   ExchangeCall call = CallOf(op, sequence);
-  op.communicator->absent.BeforeCollective(op.operation, &call, &send, op.recv, memory);
+  if (op.gathered != nullptr) {
+    send = op.gathered;
+    AbsentMembers::BeforeGathering(&call, send, memory);
+  } else {
+    op.communicator->absent.BeforeCollective(op.operation, &call, &send, op.recv, memory);
+  }
   const ExchangeStatus status = exchange.Collective(op.operation, call, send, op.recv);
   return status.ok() ? ncclSuccess : Fail(op.communicator, status);
 }

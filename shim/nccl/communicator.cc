@@ -141,6 +141,7 @@ CommunicatorSpec DescribeFrameworkGroup(uint64_t unnamed_identity) {
   spec.group_name = info.name;
   spec.group_number = info.number;
   spec.place = info.place;
+  spec.of_parent = info.of_parent;
   const uint64_t seed = FnvHash(info.unique == nullptr ? "" : info.unique, FnvHash(info.name));
   if (info.global_stride > 0) {
     spec.members.global_start = info.global_start;

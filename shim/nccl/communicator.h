@@ -68,7 +68,8 @@ struct CommunicatorSpec {
   std::string group_name;
   uint32_t group_number = 0;  // in the order in which this process created its groups; 0: not known
   Membership members;
-  uint64_t place = 0;  // GroupInfo::place
+  uint64_t place = 0;      // GroupInfo::place
+  bool of_parent = false;  // GroupInfo::of_parent
   const Communicator* parent = nullptr;
 };
 

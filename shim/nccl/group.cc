@@ -214,7 +214,33 @@ ncclResult_t Issue(const std::vector<NcclOp>& ops) {
   return transfers.empty() ? ncclSuccess : MoveTransfers(transfers);
 }
 
+bool IsBroadcastAlike(const NcclOp& op, const NcclOp& other) {
+  return op.operation == ExchangeOperation::kBroadcast &&
+         other.operation == ExchangeOperation::kBroadcast &&
+         op.communicator == other.communicator && op.count == other.count &&
+         op.element == other.element;
+}
+
+// The "nccl" of torch 2.15 makes an all_gather of broadcasts, one per root, in one group.
+void MarkGathers(std::vector<NcclOp>* ops) {
+  for (size_t i = 0; i < ops->size(); ++i) {
+    const NcclOp own = (*ops)[i];
+    const auto size = static_cast<size_t>(own.communicator->size);
+    if (own.operation != ExchangeOperation::kBroadcast || own.root != own.communicator->rank) {
+      continue;
+    }
+    const auto alike = [&](const NcclOp& op) { return IsBroadcastAlike(op, own); };
+    if (size < 2 || static_cast<size_t>(std::ranges::count_if(*ops, alike)) % size != 0) {
+      continue;
+    }
+    for (NcclOp& op : *ops) {
+      op.gathered = op.gathered == nullptr && alike(op) ? own.send : op.gathered;
+    }
+  }
+}
+
 ncclResult_t CarryOut(std::vector<NcclOp> ops) {
+  MarkGathers(&ops);
   for (const NcclOp& op : ops) {
     if (!TakeMemoryOf(op)) {
       return SetLastError(ncclUnhandledCudaError, "Cuda failure 2 'out of memory'");

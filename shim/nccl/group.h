@@ -34,6 +34,8 @@ struct NcclOp {
   cudaStream_t stream = nullptr;  // as given; for what a graph launches: the recorded one
   uint32_t hold_stream = 0;       // NcclStream (device_values.h)
   std::shared_ptr<HeldCapture> captured = nullptr;  // on a real device, for what a graph launches
+  // Of a broadcast in a group of one per root, which is an all_gather: what this rank contributes.
+  const void* gathered = nullptr;
 };
 
 inline bool IsTransfer(const NcclOp& op) {

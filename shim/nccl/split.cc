@@ -37,6 +37,14 @@ Membership MembersOf(const Communicator& parent, const std::vector<int32_t>& ran
   return Membership::Of(std::move(members));
 }
 
+std::vector<int32_t> MembersAsRanks(const CommunicatorSpec& child) {
+  std::vector<int32_t> ranks;
+  for (int32_t rank = 0; rank < child.size; ++rank) {
+    ranks.push_back(child.members.GlobalRank(rank));
+  }
+  return ranks;
+}
+
 // The child that consists of these ranks of the parent, in this order.
 CommunicatorSpec ChildOf(const Communicator& parent,
                          const std::vector<int32_t>& ranks,
@@ -98,6 +106,9 @@ SplitResult Split(Communicator* parent, int color, int key) {
   result.is_member = true;
   result.child = DescribeFrameworkGroup(identity);
   result.child.parent = parent;
+  if (result.child.of_parent) {
+    result.child.members = MembersOf(*parent, MembersAsRanks(result.child));
+  }
   if (result.child.size == 0) {
     Refuse("ncclCommSplit of a communicator with virtual members whose child nobody names");
     result.code = SetLastError(ncclInvalidUsage, "ncclCommSplit : members of the child not known");

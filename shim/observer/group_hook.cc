@@ -9,6 +9,11 @@
 // Communicators are created when they are first used. So groups with the same members are
 // distinguished by the order in which the groups were created, which is the same on all members: by
 // the constructor of c10d::ProcessGroupNCCL, whose arguments of class type are passed by address.
+//
+// From 2.15 on torch's "nccl" is c10d::nccl2::ProcessGroupNCCL, another class. Most of its groups
+// are made by splitting the default one, which creates a communicator at once.
+#include <pthread.h>
+
 #include <atomic>
 #include <cstdint>
 #include <mutex>
@@ -38,6 +43,25 @@ using GroupConstructor = void(void* self, void* store, int rank, int size, void*
   "_ZN4c10d16ProcessGroupNCCLC1EN3c1013intrusive_ptrINS_5StoreENS1_6detail34intrusive_target_" \
   "default_null_typeIS3_EEEEiiNS2_INS0_7OptionsENS5_IS8_EEEE"
 
+// What makes the communicators of c10d::nccl2::ProcessGroupNCCL: init for the group's own, split
+// for a child's. Its watchdog, which it starts there, has no name.
+#define PRISM_SECOND(name) "_ZN4c10d5nccl216ProcessGroupNCCL" name
+#define PRISM_SECOND_GROUP_NAME                                          \
+  PRISM_SECOND(                                                          \
+      "C1EN3c1013intrusive_ptrINS_5StoreENS2_6detail34intrusive_target_" \
+      "default_null_typeIS4_EEEEiiNS3_INS_16ProcessGroupNCCL7OptionsENS6_ISA_EEEE")
+#define PRISM_SECOND_SPLIT_NAME                                                        \
+  PRISM_SECOND(                                                                        \
+      "5splitERKN3c1013intrusive_ptrINS_5StoreENS2_6detail34intrusive_target_default_" \
+      "null_typeIS4_EEEERKSt6vectorIiSaIiEERKNS3_INS_7Backend7OptionsENS6_ISH_EEEE")
+#define PRISM_SECOND_INIT_NAME PRISM_SECOND("4initEN3c106DeviceE")
+#define PRISM_SECOND_WATCHDOG_NAME PRISM_SECOND("15timeoutWatchdogEv")
+
+using SecondInit = void(void* group, uint16_t device);
+using SecondWatchdog = void(void* group);
+using SecondSplit =
+    void*(void* result, void* group, const void* store, const void* ranks, const void* options);
+
 constexpr const char* kLibrary = "libtorch_cuda.so";
 
 thread_local prism::shim::GroupAtWork at_work = {};
@@ -63,6 +87,23 @@ uint32_t NumberOf(const void* group) {
   return found == numbers.by_group.end() ? 0 : found->second;
 }
 
+void GiveNumber(const void* group) {
+  GroupNumbers& numbers = Numbers();
+  const std::lock_guard<std::mutex> lock(numbers.mutex);
+  numbers.by_group[group] = ++numbers.last;
+}
+
+uint32_t NextNumber() {
+  GroupNumbers& numbers = Numbers();
+  const std::lock_guard<std::mutex> lock(numbers.mutex);
+  return numbers.last + 1;
+}
+
+template <typename Function>
+Function* Second(const char* name, std::atomic<void*>* found) {
+  return reinterpret_cast<Function*>(prism::shim::TorchSymbol(kLibrary, name, nullptr, found));
+}
+
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) GroupConstructor
@@ -70,17 +111,16 @@ extern "C" __attribute__((visibility("default"))) GroupConstructor
 
 void PrismMakeNcclGroup(void* self, void* store, int rank, int size, void* options) {
   static std::atomic<void*> found{nullptr};
-  // The constructor itself may create a communicator.
-  {
-    GroupNumbers& numbers = Numbers();
-    const std::lock_guard<std::mutex> lock(numbers.mutex);
-    numbers.by_group[self] = ++numbers.last;
-  }
+  GiveNumber(self);  // before, as the constructor itself may create a communicator
   reinterpret_cast<GroupConstructor*>(prism::shim::TorchSymbol(
       kLibrary, PRISM_GROUP_NAME, nullptr, &found))(self, store, rank, size, options);
 }
 
 extern "C" {
+GroupConstructor PrismMakeSecondGroup PRISM_REPLACES(PRISM_SECOND_GROUP_NAME);
+SecondInit PrismInitSecondGroup PRISM_REPLACES(PRISM_SECOND_INIT_NAME);
+SecondSplit PrismSplitSecondGroup PRISM_REPLACES(PRISM_SECOND_SPLIT_NAME);
+SecondWatchdog PrismWatchSecondGroup PRISM_REPLACES(PRISM_SECOND_WATCHDOG_NAME);
 InitFunction PrismInitNcclComm PRISM_REPLACES(PRISM_INIT_NAME(PRISM_STRING));
 InitFunction PrismInitNcclCommOld PRISM_ALSO_REPLACES(PRISM_INIT_NAME(PRISM_STRING),
                                                       PRISM_INIT_NAME(PRISM_OLD_STRING));
@@ -97,12 +137,53 @@ void* PrismInitNcclComm(void* result,
                         bool with_itself) {
   static std::atomic<void*> found{nullptr};
   prism::shim::ExpectWatchdogOf(group);
-  at_work = {group, NumberOf(group), key, pair_rank, with_itself};
+  at_work = {.group = group,
+             .number = NumberOf(group),
+             .key = key,
+             .pair_rank = pair_rank,
+             .with_itself = with_itself};
   void* const made = reinterpret_cast<InitFunction*>(prism::shim::TorchSymbol(
       kLibrary, PRISM_INIT_NAME(PRISM_STRING), PRISM_INIT_NAME(PRISM_OLD_STRING), &found))(
       result, group, key, device, op_type, pair_rank, with_itself);
   at_work = {};
   return made;
+}
+
+void PrismMakeSecondGroup(void* self, void* store, int rank, int size, void* options) {
+  static std::atomic<void*> found{nullptr};
+  GiveNumber(self);
+  Second<GroupConstructor>(PRISM_SECOND_GROUP_NAME, &found)(self, store, rank, size, options);
+}
+
+void PrismInitSecondGroup(void* group, uint16_t device) {
+  static std::atomic<void*> found{nullptr};
+  prism::shim::ExpectWatchdogOf(group);
+  const prism::shim::GroupAtWork before = at_work;  // a split may have to create its parent
+  at_work = {.group = group, .number = NumberOf(group), .is_second = true};
+  Second<SecondInit>(PRISM_SECOND_INIT_NAME, &found)(group, device);
+  at_work = before;
+}
+
+// The child's constructor, which gives it its number, comes after its communicator.
+void* PrismSplitSecondGroup(
+    void* result, void* group, const void* store, const void* ranks, const void* options) {
+  static std::atomic<void*> found{nullptr};
+  at_work = {.group = group,
+             .number = NextNumber(),
+             .is_second = true,
+             .ranks = ranks,
+             .options = options};
+  void* const made =
+      Second<SecondSplit>(PRISM_SECOND_SPLIT_NAME, &found)(result, group, store, ranks, options);
+  at_work = {};
+  return made;
+}
+
+// Named as the watchdogs of c10d::ProcessGroupNCCL are, so that it is treated like them.
+void PrismWatchSecondGroup(void* group) {
+  static std::atomic<void*> found{nullptr};
+  pthread_setname_np(pthread_self(), "pt_nccl_watchdg");
+  Second<SecondWatchdog>(PRISM_SECOND_WATCHDOG_NAME, &found)(group);
 }
 
 extern "C" __attribute__((visibility("default"))) const prism::shim::GroupAtWork*

@@ -21,6 +21,7 @@ struct GroupInfo {
   int32_t rank;            // in the group
   const int32_t* members;  // global ranks by rank in the group, or null; valid until the thread's
                            // next call
+  bool of_parent;          // `members` are ranks of the communicator that is being split
   uint64_t place;          // of a communicator for two ranks of a group: which two, of a group that
                            // reaches how far; equal in other groups of the same family; else 0
 };
@@ -29,11 +30,18 @@ using GroupProvider = bool (*)(GroupInfo* info);
 // The c10d::ProcessGroupNCCL that is creating a communicator on this thread, and for which of its
 // ranks; `group` is null if none is.
 struct GroupAtWork {
-  void* group;
-  uint32_t number;  // in the order in which the process created its groups, from 1; 0: not known
-  const void* key;  // std::string: a device, or "lower:higher" for only two ranks of the group
-  int32_t pair_rank;
-  bool with_itself;
+  void* group = nullptr;
+  // In the order in which the process created its groups, from 1; 0: not known.
+  uint32_t number = 0;
+  // std::string: a device, or "lower:higher" for only two ranks of the group.
+  const void* key = nullptr;
+  int32_t pair_rank = 0;
+  bool with_itself = false;
+  bool is_second = false;  // a c10d::nccl2::ProcessGroupNCCL, which has no key
+  // Of a child that is being made of it: std::vector<int>, its ranks in the group, or null; and
+  // c10::intrusive_ptr<c10d::Backend::Options>.
+  const void* ranks = nullptr;
+  const void* options = nullptr;
 };
 
 }  // namespace prism::shim

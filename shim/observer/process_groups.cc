@@ -1,5 +1,6 @@
 #include "shim/observer/process_groups.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -10,6 +11,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
 #include "graph/base/fnv.h"
+#include "shim/observer/torch_versions.h"
 
 namespace prism::shim {
 namespace {
@@ -106,11 +108,52 @@ bool FromGroup(const GroupAtWork& work, GroupInfo* info) {
   return true;
 }
 
+#if PRISM_TORCH_HAS_SECOND_NCCL
+// A new group of c10d::nccl2, or a child of one by ranks of its parent.
+bool FromSecondGroup(const GroupAtWork& work, GroupInfo* info) {
+  thread_local std::vector<int32_t> members;
+  thread_local std::string unique;
+  auto& group = *static_cast<c10d::Backend*>(work.group);
+  info->rank = group.getRank();
+  info->of_parent = work.ranks != nullptr;
+  auto chosen = group.getBackendOptions();
+  if (info->of_parent) {
+    chosen = *static_cast<const decltype(chosen)*>(work.options);
+    const auto& ranks = *static_cast<const std::vector<int>*>(work.ranks);
+    members = {ranks.begin(), ranks.end()};
+    const auto own = std::find(members.begin(), members.end(), info->rank);
+    info->rank = static_cast<int32_t>(own - members.begin());
+  }
+  const auto& options = *static_cast<const c10d::ProcessGroupNCCL::Options*>(chosen.get());
+  if (!info->of_parent) {
+    const std::vector<uint64_t>& named = options.global_ranks_in_group;
+    members = {named.begin(), named.end()};
+  }
+  if (members.empty()) {
+    return false;
+  }
+  SetName(options.group_desc, options.group_name, info);
+  unique = options.group_name;
+  info->unique = unique.c_str();
+  info->number = work.number;
+  info->size = static_cast<int32_t>(members.size());
+  info->global_stride = 0;
+  info->members = members.data();
+  return true;
+}
+#else
+bool FromSecondGroup(const GroupAtWork& /*work*/, GroupInfo* /*info*/) {
+  return false;
+}
+#endif
+
 }  // namespace
 
 bool ProvideGroup(GroupInfo* info) {
   const GroupAtWork& work = *prism_shim_group_at_work();
-  return (work.group != nullptr && FromGroup(work, info)) || FromCall(info);
+  const bool is_known = work.group != nullptr &&
+                        (work.is_second ? FromSecondGroup(work, info) : FromGroup(work, info));
+  return is_known || FromCall(info);
 }
 
 }  // namespace prism::shim

@@ -20,6 +20,9 @@
 #define PRISM_TORCH_GLOO_RECONFIGURES PRISM_TORCH_FROM(14)
 #define PRISM_TORCH_GLOO_NUMBERS_GROUP (!PRISM_TORCH_FROM(14))  // setSequenceNumberForGroup()
 
+// c10d::nccl2::ProcessGroupNCCL, "nccl" from 2.15 on
+#define PRISM_TORCH_HAS_SECOND_NCCL PRISM_TORCH_FROM(15)
+
 // What the built-in program uses
 #define PRISM_TORCH_MIXES_TYPES PRISM_TORCH_FROM(8)  // products of bf16 into fp32 in one kernel
 #define PRISM_TORCH_SAYS_ASYNC PRISM_TORCH_FROM(8)   // asyncOp of all_reduce and all_to_all

@@ -37,6 +37,11 @@ constexpr std::array kPatterns = {
     Pattern{"*cuda//#", AnswerKind::kUniqueId},
     Pattern{"*cuda//UniqueNCCLID:#", AnswerKind::kUniqueId},
     Pattern{"*cuda//#:#", AnswerKind::kUniqueId},
+    // nccl2::ProcessGroupNCCL, torch's "nccl" from 2.15 on: under the group's name, by how often
+    // the
+    // group was configured anew; one id per group or one per root.
+    Pattern{"*/nccl_storekey_#", AnswerKind::kUniqueId},
+    Pattern{"*/nccl_storekey_#_#", AnswerKind::kUniqueId},
     // _store_based_barrier: written by the last rank to arrive.
     Pattern{"*store_based_barrier_key:*:last_worker", AnswerKind::kOne},
     // torch.distributed.elastic.utils.store: barriers, and the data of each agent.

@@ -123,6 +123,11 @@ TEST(Store, absent_ranks_answer_by_pattern) {
   EXPECT_EQ(id.size(), 128U);
   EXPECT_EQ(rank.Get("/default_pg/0//cuda//UniqueNCCLID:8064").size(), 128U);
   EXPECT_EQ(rank.Get("/default_pg/0//5//cuda//3:17").size(), 128U);
+  // From torch 2.15 on.
+  EXPECT_EQ(rank.Get("/default_pg/0//cuda//0/nccl_storekey_0").size(), 128U);
+  EXPECT_NE(rank.Get("/default_pg/0//cuda//0/nccl_storekey_1"),
+            rank.Get("/default_pg/0//cuda//0/nccl_storekey_0"));
+  EXPECT_EQ(rank.Get("/default_pg/0//5//cuda//mesh_dp/nccl_storekey_0_63").size(), 128U);
   EXPECT_NE(rank.Get("/default_pg/0//7//cuda//0"), id);
   EXPECT_EQ(Client(server->port(), 41, 2).Get("/default_pg/0//cuda//0"), id);
   EXPECT_EQ(rank.Get("/default_pg/0//store_based_barrier_key:3:last_worker"), "1");
