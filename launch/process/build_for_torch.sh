@@ -2,12 +2,12 @@
 # Builds what needs libtorch's headers, for one torch:
 #   build_for_torch.sh OUT CXX11_ABI INCLUDES FILE...
 # OUT: an existing folder. CXX11_ABI: 1, or 0 for a torch with the old std::string. INCLUDES:
-# folders of headers of torch, CUDA and NCCL, joined by colons. FILE: those of torch_sources.txt. The
-# sources of a file are one unit, since parsing libtorch's headers takes most of the time. A library
-# is linked with names in place of torch's libraries, and what is undefined is found in the process;
-# a program needs those beside torch's headers, since a linker binds what it leaves undefined to
-# nothing. NDEBUG as in every release of torch: without it its headers check members that torch never
-# sets.
+# folders of headers of torch, CUDA and NCCL, joined by colons. FILE: those of torch_sources.txt.
+# The sources of a file are one unit, since parsing libtorch's headers takes most of the time. A
+# library is linked with names in place of torch's libraries, and what is undefined is found in
+# the process; a program needs those beside torch's headers, since a linker binds what it leaves
+# undefined to nothing. NDEBUG as in every release of torch: without it its headers check members
+# that torch never sets.
 set -eu
 out=$1 abi=$2 includes=$3
 shift 3
