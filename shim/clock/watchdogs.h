@@ -16,6 +16,7 @@
 #include <pthread.h>
 #include <time.h>
 
+#include <atomic>
 #include <cstdint>
 
 #include "shim/channel/messages.h"
@@ -50,6 +51,10 @@ int64_t WatchdogAheadNs(clockid_t clock);
 // A process group that creates a communicator has a watchdog, which may not have reached its first
 // wait yet. `group`: any address that identifies the group.
 void ExpectWatchdogOf(const void* group);
+
+// nccl2's process groups ask for the events of their ops whenever another is issued. Set by the
+// first of them.
+inline std::atomic<bool> asks_at_issue{false};
 
 // Notes what this thread issues and its host cost; true once the host has spent kWatchdogPeriodNs
 // since the last check, at an op that is issued without holding a lock of c10d.

@@ -1,7 +1,7 @@
 // What a rank that does not exist would have written into the store, by the pattern of the key.
 //
-// Patterns are those of torch 2.11, in one table (absent_answers.cc); a key that matches none gets
-// no answer and blocks whoever waits for it, as if its writer were late.
+// Patterns are those of torch 2.6 to 2.15, in one table (absent_answers.cc); a key that matches
+// none gets no answer and blocks whoever waits for it, as if its writer were late.
 #pragma once
 
 #include <cstdint>
