@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "shim/channel/channel.h"
+#include "shim/clock/watchdogs.h"
 #include "shim/observer/observer_loader.h"
 #include "shim/session.h"
 #include "shim/spawned_process.h"
@@ -109,6 +110,10 @@ void Count(std::string_view /*counter*/, int64_t /*n*/) {
 
 void Refuse(const char* function_name) {
   std::fprintf(stderr, "fake GPU: %s refuses\n", function_name);
+}
+
+bool WaitsUntilAsked() {
+  return false;
 }
 
 void LoadObserver() {
