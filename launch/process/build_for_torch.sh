@@ -18,14 +18,15 @@ mkdir -p "$work/shim/rendezvous"
 
 add() { printf '"%s"\n' "$@" >>"$work/options"; }
 add -std=c++20 -O1 -fPIC -fvisibility=hidden -w -D_GLIBCXX_USE_CXX11_ABI="$abi" \
-  -DNDEBUG -DUSE_C10D_NCCL -DUSE_C10D_GLOO -DFMT_HEADER_ONLY "-I$root" "-I$work"
+  -DNDEBUG -DUSE_C10D_NCCL -DUSE_C10D_GLOO -DFMT_HEADER_ONLY "-I$root" "-I$work" \
+  "-ffile-prefix-map=$root=prism"
 for folder in "$root/third_party" "$root/shim/rendezvous/gloo_headers"; do
   add -isystem "$folder"
 done
 torch_libraries=$work
 IFS=:
 for folder in $includes; do
-  add -isystem "$folder"
+  add -isystem "$folder" "-ffile-prefix-map=$folder=include"
   [ ! -f "$folder/../lib/libtorch_cpu.so" ] || torch_libraries=$folder/../lib
   [ ! -d "$folder/torch/csrc/api/include" ] || add -isystem "$folder/torch/csrc/api/include"
 done

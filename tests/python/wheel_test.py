@@ -46,7 +46,7 @@ with tempfile.TemporaryDirectory() as folder:
             assert SYSTEM.fullmatch(library) or (beside_torch and RUNTIME.fullmatch(library)), (
                 name, library)
         assert str(source).encode() not in re.sub(
-            rb"\0[^\0]*[.](cc|h)\0", b"", (root / name).read_bytes()), name
+            rb"[^\0]+[.](cc|h)(?=\0)", b"", (root / name).read_bytes()), name
 
     # RECORD lists every file, and the bytes are those of the files alone.
     [record] = root.glob("*.dist-info/RECORD")
