@@ -52,7 +52,7 @@ TEST_F(ForkedRanks, give_the_bytes_of_ranks_that_are_started_by_themselves) {
 TEST_F(ForkedRanks, are_not_used_where_a_fork_would_show) {
   const std::vector<std::pair<std::string, std::string>> reasons = {
       {"thread", "a thread lives when the rank is first needed"},
-      {"child", "it starts other programs before it needs its rank"}};
+      {"child", "it ended before it needed its rank"}};
   for (const auto& [how, reason] : reasons) {
     const Finished run = Run(how);
     ASSERT_EQ(run.code, 0) << run.output;
