@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "graph/base/executable.h"
 #include "launch/exit_codes.h"
 #include "launch/inputs/launchers.h"
 #include "launch/inputs/program_command.h"

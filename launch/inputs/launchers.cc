@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 
 #include "graph/base/check.h"
+#include "graph/base/executable.h"
 #include "launch/inputs/accelerate_launch.h"
 #include "launch/inputs/host_file.h"
 #include "launch/inputs/launcher_line.h"

@@ -1,9 +1,6 @@
 #include "launch/inputs/program_command.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -11,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/base/executable.h"
 #include "shim/channel/launcher_names.h"
 
 namespace prism::launch {
@@ -255,26 +253,6 @@ Status CheckProgram(const std::vector<std::string>& program) {
 
 size_t FirstWordOf(const std::vector<std::string>& program) {
   return program.empty() ? 0 : FirstWord(program).word;
-}
-
-std::string FindExecutable(const std::string& name) {
-  namespace fs = std::filesystem;
-  std::vector<fs::path> candidates = {name};
-  if (name.find('/') == std::string::npos) {
-    candidates.clear();
-    const char* path = std::getenv("PATH");
-    std::istringstream folders(path == nullptr ? "" : path);
-    for (std::string folder; std::getline(folders, folder, ':');) {
-      candidates.push_back(fs::path(folder) / name);
-    }
-  }
-  for (const fs::path& candidate : candidates) {
-    std::error_code ignored;
-    if (fs::is_regular_file(candidate, ignored) && access(candidate.c_str(), X_OK) == 0) {
-      return fs::absolute(candidate, ignored).string();
-    }
-  }
-  return "";
 }
 
 bool MayStartLauncher(const std::vector<std::string>& program) {

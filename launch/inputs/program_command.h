@@ -25,10 +25,6 @@ Status CheckProgram(const std::vector<std::string>& program);
 // The word that env starts in "env NAME=VALUE python train.py", else 0.
 size_t FirstWordOf(const std::vector<std::string>& program);
 
-// The path of a program: one without a slash is looked up in PATH, as in a shell. "" if there is
-// none.
-std::string FindExecutable(const std::string& name);
-
 // Whether the program is a script of a shell, or one that starts what its arguments name (uv run,
 // conda run, timeout), and a launcher's name occurs in it.
 bool MayStartLauncher(const std::vector<std::string>& program);

@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/base/executable.h"
 #include "graph/base/file.h"
 #include "launch/process/facades.h"
 #include "launch/process/linked_libraries.h"
@@ -111,7 +112,7 @@ std::vector<std::string> LoadedFiles(const std::optional<TorchInstall>& torch,
                                      const std::vector<std::string>& command) {
   std::vector<std::string> files;
   if (!torch) {
-    files = {FindOnPath(command[0])};
+    files = {FindExecutable(command[0])};
     const Result<TorchInstall> other = AskInterpreter({DefaultPython()});
     return FindLinkedLibraries(files).users.empty() && other.ok() && !other->folder.empty()
                ? LoadedFiles(*other, command)

@@ -10,6 +10,7 @@
 #include <sstream>
 #include <string_view>
 
+#include "graph/base/executable.h"
 #include "graph/base/split.h"
 #include "launch/process/command_output.h"
 #include "launch/process/install_paths.h"
@@ -34,7 +35,7 @@ bool IsPythonName(std::string_view name) {
 
 bool IsPython(const std::string& word) {
   std::error_code ignored;
-  const fs::path path = FindOnPath(word);
+  const fs::path path = FindExecutable(word);
   return IsPythonName(fs::path(word).filename().string()) ||
          (!path.empty() && IsPythonName(fs::canonical(path, ignored).filename().string()));
 }
@@ -79,20 +80,6 @@ std::string DefaultPython() {
   return access(own.c_str(), X_OK) == 0 ? fs::path(own).lexically_normal().string() : "python3";
 }
 
-std::string FindOnPath(const std::string& name) {
-  if (name.find('/') != std::string::npos) {
-    return access(name.c_str(), X_OK) == 0 ? name : "";
-  }
-  const char* const path = std::getenv("PATH");
-  for (const std::string_view folder : SplitAt(path == nullptr ? "" : path, ':')) {
-    std::string program = std::string(folder.empty() ? "." : folder) + "/" + name;
-    if (access(program.c_str(), X_OK) == 0 && !fs::is_directory(program)) {
-      return program;
-    }
-  }
-  return "";
-}
-
 std::vector<std::string> PythonOf(const std::vector<std::string>& command) {
   const std::string name = fs::path(command[0]).filename().string();
   const bool starts = std::ranges::find(kStarters, name) != std::end(kStarters);
@@ -101,7 +88,7 @@ std::vector<std::string> PythonOf(const std::vector<std::string>& command) {
   if (python != last) {
     return {command.begin(), python + 1};
   }
-  std::vector<std::string> line = FirstLineOf(FindOnPath(command[0]));
+  std::vector<std::string> line = FirstLineOf(FindExecutable(command[0]));
   const auto interpreter = std::ranges::find_if(line, IsPython);
   line.erase(interpreter == line.end() ? line.begin() : interpreter + 1, line.end());
   return line;
@@ -114,7 +101,7 @@ Result<std::optional<TorchInstall>> FindProgramTorch(const std::vector<std::stri
     PRISM_RETURN_IF_ERROR(CheckTorch(torch));
     return std::optional(std::move(torch));
   }
-  const std::string file = FindOnPath(command[0]);
+  const std::string file = FindExecutable(command[0]);
   std::optional<TorchInstall> torch;
   if (!FirstLineOf(file).empty()) {
     const Result<TorchInstall> found = AskInterpreter({DefaultPython()});

@@ -13,9 +13,6 @@ namespace prism::launch {
 // else of .venv beside a source build, else python3.
 std::string DefaultPython();
 
-// The path of a program that is started by this name; "" if there is none.
-std::string FindOnPath(const std::string& name);
-
 // The words that start the command's Python: {"env", "A=1", "python"} of "env A=1 python -u
 // train.py", the first line's of a Python script. Empty if it starts none itself.
 std::vector<std::string> PythonOf(const std::vector<std::string>& command);

@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "graph/base/executable.h"
 #include "graph/base/file.h"
 #include "graph/base/hash.h"
 #include "graph/base/split.h"
@@ -300,7 +301,7 @@ std::string FindCompiler() {
     return chosen;
   }
   for (const char* const name : {"c++", "g++", "clang++"}) {
-    if (!FindOnPath(name).empty()) {
+    if (!FindExecutable(name).empty()) {
       return name;
     }
   }

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/base/executable.h"
 #include "graph/file.h"
 #include "graph/validate/limits.h"
 #include "graph/validate/valid_graph.h"

@@ -1,0 +1,32 @@
+#include "graph/base/executable.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+#include <vector>
+
+namespace prism {
+
+std::string FindExecutable(const std::string& name) {
+  namespace fs = std::filesystem;
+  std::vector<fs::path> candidates = {name};
+  if (name.find('/') == std::string::npos) {
+    candidates.clear();
+    const char* path = std::getenv("PATH");
+    std::istringstream folders(path == nullptr ? "" : path);
+    for (std::string folder; std::getline(folders, folder, ':');) {
+      candidates.push_back(fs::path(folder) / name);
+    }
+  }
+  for (const fs::path& candidate : candidates) {
+    std::error_code ignored;
+    if (fs::is_regular_file(candidate, ignored) && access(candidate.c_str(), X_OK) == 0) {
+      return fs::absolute(candidate, ignored).string();
+    }
+  }
+  return "";
+}
+
+}  // namespace prism
