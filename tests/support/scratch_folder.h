@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <system_error>
 
@@ -30,6 +31,20 @@ class ScratchFolder {
 
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+
+  // A file in it, with the folders on its way.
+  void Write(const std::string& name, const std::string& text) const {
+    const std::filesystem::path path = *this / name;
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path) << text;
+  }
+
+  // A shell script in it; its path.
+  [[nodiscard]] std::string WriteScript(const std::string& name, const std::string& text) const {
+    Write(name, "#!/bin/sh\n" + text + "\n");
+    std::filesystem::permissions(*this / name, std::filesystem::perms::owner_all);
+    return *this / name;
+  }
 
  private:
   std::string path_;

@@ -16,37 +16,28 @@
 namespace prism::launch {
 namespace {
 
+using std::string_literals::operator""s;
 using testing::HasSubstr;
 using testing::StartsWith;
 
 class TorchInstalls : public testing::Test {
  protected:
-  void Write(const std::string& name, const std::string& text) {
-    const std::filesystem::path path = scratch_ / name;
-    std::filesystem::create_directories(path.parent_path());
-    std::ofstream(path) << text;
-  }
-
-  std::string Script(const std::string& name, const std::string& text) {
-    Write(name, "#!/bin/sh\n" + text + "\n");
-    std::filesystem::permissions(scratch_ / name, std::filesystem::perms::owner_all);
-    return scratch_ / name;
-  }
-
   // A Python that finds a torch of that version, which must not be imported.
   std::string PythonWith(const std::string& version, const std::string& cuda) {
-    Write("site/torch/__init__.py", "raise ImportError('imported')\n");
-    Write("site/torch/version.py",
-          fmt::format("from typing import Optional\n\n__version__ = '{}'\ndebug = False\n"
-                      "cuda: Optional[str] = {}\nhip: Optional[str] = None\n",
-                      version, cuda));
-    return Script("python", fmt::format("PYTHONPATH={} exec python3 -S \"$@\"", scratch_ / "site"));
+    scratch_.Write("site/torch/__init__.py", "raise ImportError('imported')\n");
+    scratch_.Write("site/torch/version.py",
+                   fmt::format("from typing import Optional\n\n__version__ = '{}'\ndebug = False\n"
+                               "cuda: Optional[str] = {}\nhip: Optional[str] = None\n",
+                               version, cuda));
+    return scratch_.WriteScript(
+        "python", fmt::format("PYTHONPATH={} exec python3 -S \"$@\"", scratch_ / "site"));
   }
 
   std::string PythonSaying(const std::string& version) {
-    return Script("python", fmt::format("echo prism-torch-install version {}\n"
-                                        "echo prism-torch-install executable /opt/python",
-                                        version));
+    return scratch_.WriteScript("python",
+                                fmt::format("echo prism-torch-install version {}\n"
+                                            "echo prism-torch-install executable /opt/python",
+                                            version));
   }
 
   ScratchFolder scratch_;
@@ -54,10 +45,11 @@ class TorchInstalls : public testing::Test {
 
 TEST_F(TorchInstalls, is_read_without_being_imported) {
   const std::string python = PythonWith("2.8.0+cu128", "'12.8'");
-  Write("site/torch/lib/libc10.so", "...\0_ZN3c105ErrorC2ENS_14SourceLocationENSt7__cxx1112");
-  Write("site/torch/include/torch/torch.h", "");
-  Write("site/nvidia/cuda_runtime/lib/libcudart.so.12", "");
-  Write("site/nvidia/cuda_runtime/include/cuda.h", "");
+  scratch_.Write("site/torch/lib/libc10.so",
+                 "...\0_ZN3c105ErrorC2ENS_14SourceLocationENSt7__cxx1112"s);
+  scratch_.Write("site/torch/include/torch/torch.h", "");
+  scratch_.Write("site/nvidia/cuda_runtime/lib/libcudart.so.12", "");
+  scratch_.Write("site/nvidia/cuda_runtime/include/cuda.h", "");
   const Result<TorchInstall> torch = FindTorch(python);
   ASSERT_TRUE(torch.ok()) << torch.status().message();
   EXPECT_EQ(torch->folder, scratch_ / "site/torch");
@@ -76,7 +68,7 @@ TEST_F(TorchInstalls, is_read_without_being_imported) {
 
 TEST_F(TorchInstalls, the_abi_is_that_of_libc10) {
   const std::string python = PythonWith("2.6.0+cu124", "'12.4'");
-  Write("site/torch/lib/libc10.so", "_ZN3c105ErrorC2ENS_14SourceLocationESs");
+  scratch_.Write("site/torch/lib/libc10.so", "_ZN3c105ErrorC2ENS_14SourceLocationESs");
   const Result<TorchInstall> torch = FindTorch(python);
   ASSERT_TRUE(torch.ok()) << torch.status().message();
   EXPECT_FALSE(torch->cxx11_abi);
@@ -90,7 +82,7 @@ TEST_F(TorchInstalls, an_interpreter_may_have_words_before_it) {
 }
 
 TEST_F(TorchInstalls, libtorch_without_python_says_its_build) {
-  Write("libtorch/build-version", "2.8.0+cu128\n");
+  scratch_.Write("libtorch/build-version", "2.8.0+cu128\n");
   const TorchInstall torch = ReadTorchFolder(scratch_ / "libtorch", "");
   EXPECT_EQ(torch.version, "2.8.0+cu128");
   EXPECT_EQ(torch.cuda, "12.8");
@@ -116,7 +108,8 @@ TEST_F(TorchInstalls, what_is_of_no_use_says_what_to_install) {
               HasSubstr("is torch 2.5.1+cu124, and Prism runs programs of torch 2.6 and later"));
   EXPECT_THAT(Refusal(PythonWith("2.8.0+cpu", "None")),
               HasSubstr("--force-reinstall torch==2.8.0"));
-  EXPECT_THAT(Refusal(Script("python", "echo broken >&2; exit 3")), HasSubstr("broken"));
+  EXPECT_THAT(Refusal(scratch_.WriteScript("python", "echo broken >&2; exit 3")),
+              HasSubstr("broken"));
 }
 
 TEST(CommandOutputs, end_in_time) {

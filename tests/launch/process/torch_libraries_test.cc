@@ -28,19 +28,21 @@ using testing::StartsWith;
 class Libraries : public testing::Test {
  protected:
   void SetUp() override {
-    Write("torch/include/c10/core/Device.h", "struct Device;\n");
+    scratch_.Write("torch/include/c10/core/Device.h", "struct Device;\n");
     for (const char* header :
          {"torch/include/torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp",
           "cuda/cuda_runtime_api.h", "cuda/cublas_v2.h", "cuda/cusparse.h", "cuda/nccl.h"}) {
-      Write(header, "");
+      scratch_.Write(header, "");
     }
     setenv("XDG_CACHE_HOME", (scratch_ / "cache").c_str(), 1);
-    setenv("CXX",
-           Script("compiler", "echo call >>" + (scratch_ / "calls") +
-                                  "\nsleep 0.3\nwhile [ $# -gt 1 ]; do shift; "
-                                  "[ \"$1\" != -o ] || { echo built >\"$2\"; exit; }; done")
-               .c_str(),
-           1);
+    setenv(
+        "CXX",
+        scratch_
+            .WriteScript("compiler", "echo call >>" + (scratch_ / "calls") +
+                                         "\nsleep 0.3\nwhile [ $# -gt 1 ]; do shift; "
+                                         "[ \"$1\" != -o ] || { echo built >\"$2\"; exit; }; done")
+            .c_str(),
+        1);
     torch_.folder = scratch_ / "torch";
     torch_.version = "2.99.0+cu990";
     torch_.cuda = "99.0";
@@ -50,18 +52,6 @@ class Libraries : public testing::Test {
   void TearDown() override {
     unsetenv("CXX");
     unsetenv("XDG_CACHE_HOME");
-  }
-
-  void Write(const std::string& name, const std::string& text) {
-    const std::filesystem::path path = scratch_ / name;
-    std::filesystem::create_directories(path.parent_path());
-    std::ofstream(path) << text;
-  }
-
-  std::string Script(const std::string& name, const std::string& text) {
-    Write(name, "#!/bin/sh\n" + text + "\n");
-    std::filesystem::permissions(scratch_ / name, std::filesystem::perms::owner_all);
-    return scratch_ / name;
   }
 
   [[nodiscard]] size_t Calls() const {
@@ -86,7 +76,7 @@ TEST_F(Libraries, key_is_version_and_headers) {
   const std::string key = Key();
   EXPECT_THAT(key, StartsWith("torch-2.99.0+cu990-"));
   EXPECT_EQ(Key(), key);
-  Write("torch/include/c10/core/Device.h", "struct Device { int index; };\n");
+  scratch_.Write("torch/include/c10/core/Device.h", "struct Device { int index; };\n");
   const std::string other_headers = Key();
   EXPECT_NE(other_headers, key);
   torch_.cxx11_abi = false;
@@ -126,8 +116,9 @@ TEST_F(Libraries, what_lacks_says_which_package_brings_it) {
   std::filesystem::remove(scratch_ / "cuda/nccl.h");
   EXPECT_THAT(ProvideTorchLibraries(torch_, {kObserver}).status().message(),
               HasSubstr("nccl.h is missing; install nvidia-nccl-cu99"));
-  setenv("CXX", Script("compiler", "echo 'x.cc:1: error: no' >&2; exit 1").c_str(), 1);
-  Write("cuda/nccl.h", "");
+  setenv("CXX", scratch_.WriteScript("compiler", "echo 'x.cc:1: error: no' >&2; exit 1").c_str(),
+         1);
+  scratch_.Write("cuda/nccl.h", "");
   const Status failed = ProvideTorchLibraries(torch_, {kObserver}).status();
   EXPECT_EQ(failed.code(), StatusCode::kEnvironment);
   EXPECT_THAT(failed.message(), HasSubstr("x.cc:1: error: no"));
@@ -141,17 +132,17 @@ TEST_F(Libraries, what_lacks_says_which_package_brings_it) {
 }
 
 TEST_F(Libraries, the_python_of_a_command_is_found) {
-  const std::string python = Script("python3.12", "exit 0");
+  const std::string python = scratch_.WriteScript("python3.12", "exit 0");
   const std::string link = scratch_ / "py";
   std::filesystem::create_symlink(python, link);
-  Write("script", "#!/usr/bin/env " + python + "\n");
+  scratch_.Write("script", "#!/usr/bin/env " + python + "\n");
   std::filesystem::permissions(scratch_ / "script", std::filesystem::perms::owner_all);
   EXPECT_THAT(PythonOf({"python", "-u", "train.py"}), ElementsAre("python"));
   EXPECT_THAT(PythonOf({"env", "A=1", python, "train.py"}), ElementsAre("env", "A=1", python));
   EXPECT_THAT(PythonOf({"uv", "run", "python", "x.py"}), ElementsAre("uv", "run", "python"));
   EXPECT_THAT(PythonOf({link, "train.py"}), ElementsAre(link));
   EXPECT_THAT(PythonOf({scratch_ / "script"}), ElementsAre("/usr/bin/env", python));
-  EXPECT_THAT(PythonOf({Script("run.sh", "python train.py")}), IsEmpty());
+  EXPECT_THAT(PythonOf({scratch_.WriteScript("run.sh", "python train.py")}), IsEmpty());
   EXPECT_THAT(PythonOf({"/bin/true", "python"}), IsEmpty());
 }
 
