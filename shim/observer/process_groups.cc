@@ -32,6 +32,14 @@ void SetName(const std::string& description, const std::string& name, GroupInfo*
   info->name[sizeof(info->name) - 1] = '\0';
 }
 
+// `members` must stay as long as the info is used.
+void SetMembers(const std::vector<int32_t>& members, const GroupAtWork& work, GroupInfo* info) {
+  info->number = work.number;
+  info->size = static_cast<int32_t>(members.size());
+  info->global_stride = 0;
+  info->members = members.data();
+}
+
 // c10d keeps this during a call (RECORD_PARAM_COMMS), on the calling thread.
 bool FromCall(GroupInfo* info) {
   const auto* const group = static_cast<const torch::ParamCommsDebugInfo*>(
@@ -101,10 +109,7 @@ bool FromGroup(const GroupAtWork& work, GroupInfo* info) {
   SetName(group.getGroupDesc(), group.getGroupUid(), info);
   unique = group.getGroupUid();
   info->unique = unique.c_str();
-  info->number = work.number;
-  info->size = static_cast<int32_t>(members.size());
-  info->global_stride = 0;
-  info->members = members.data();
+  SetMembers(members, work, info);
   return true;
 }
 
@@ -135,10 +140,7 @@ bool FromSecondGroup(const GroupAtWork& work, GroupInfo* info) {
   SetName(options.group_desc, options.group_name, info);
   unique = options.group_name;
   info->unique = unique.c_str();
-  info->number = work.number;
-  info->size = static_cast<int32_t>(members.size());
-  info->global_stride = 0;
-  info->members = members.data();
+  SetMembers(members, work, info);
   return true;
 }
 #else
