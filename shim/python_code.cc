@@ -1,12 +1,9 @@
 #include "shim/python_code.h"
 
-#include <dlfcn.h>
-
 namespace prism::shim {
 namespace {
 
-// The part of Python's stable interface that is needed; a program without Python has none of it, so
-// nothing is linked.
+// The part of Python's stable interface that is needed.
 struct Python {
   int (*ensure)();
   void (*release)(int);
@@ -18,18 +15,13 @@ struct Python {
 
 constexpr int kFileInput = 257;  // Py_file_input
 
-template <typename Function>
-bool Find(const char* name, Function* function) {
-  *function = reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
-  return *function != nullptr;
-}
-
 bool FindPython(Python* python) {
-  return Find("PyGILState_Ensure", &python->ensure) &&
-         Find("PyGILState_Release", &python->release) &&
-         Find("PyModule_New", &python->new_module) &&
-         Find("PyModule_GetDict", &python->dictionary_of) && Find("PyRun_String", &python->run) &&
-         Find("PyErr_Print", &python->print_error);
+  return FindPythonCall("PyGILState_Ensure", &python->ensure) &&
+         FindPythonCall("PyGILState_Release", &python->release) &&
+         FindPythonCall("PyModule_New", &python->new_module) &&
+         FindPythonCall("PyModule_GetDict", &python->dictionary_of) &&
+         FindPythonCall("PyRun_String", &python->run) &&
+         FindPythonCall("PyErr_Print", &python->print_error);
 }
 
 }  // namespace

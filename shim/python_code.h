@@ -1,7 +1,16 @@
 // Python source run in the program's own interpreter, if it has one.
 #pragma once
 
+#include <dlfcn.h>
+
 namespace prism::shim {
+
+// A call of CPython's interface, which nothing links: a program without Python has none of it.
+template <typename Function>
+bool FindPythonCall(const char* name, Function* function) {
+  *function = reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
+  return *function != nullptr;
+}
 
 enum class PythonRun { kDone, kNoPython, kFailed };
 

@@ -4,10 +4,10 @@
 // of what its programs leave behind).
 #include "shim/fork_server/fork_server.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -18,6 +18,7 @@
 #include <array>
 #include <atomic>
 #include <csignal>
+#include <new>
 #include <string>
 
 #include <dirent.h>
@@ -37,9 +38,11 @@ struct Server {
   int socket = -1;
   pid_t process = 0;
   std::string variables;  // ":RANK:LOCAL_RANK:"
+  // Why no rank may be forked, null if one may. Shared with the children that the server forks by
+  // itself, which may have closed the socket.
+  std::atomic<const char*>* gave_up = nullptr;
 };
 
-std::atomic<bool> serves{false};
 bool forks_rank = false;
 
 Server* TheServer() {
@@ -56,18 +59,12 @@ struct PythonFork {
   void (*after_child)() = nullptr;
 };
 
-template <typename Function>
-bool FindCall(const char* name, Function* function) {
-  *function = reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
-  return *function != nullptr;
-}
-
 bool FindPythonFork(PythonFork* python) {
-  return FindCall("PyGILState_Ensure", &python->ensure) &&
-         FindCall("PyGILState_Release", &python->release) &&
-         FindCall("PyOS_BeforeFork", &python->before) &&
-         FindCall("PyOS_AfterFork_Parent", &python->after_parent) &&
-         FindCall("PyOS_AfterFork_Child", &python->after_child);
+  return FindPythonCall("PyGILState_Ensure", &python->ensure) &&
+         FindPythonCall("PyGILState_Release", &python->release) &&
+         FindPythonCall("PyOS_BeforeFork", &python->before) &&
+         FindPythonCall("PyOS_AfterFork_Parent", &python->after_parent) &&
+         FindPythonCall("PyOS_AfterFork_Child", &python->after_child);
 }
 
 size_t Threads() {
@@ -89,9 +86,14 @@ size_t Threads() {
   __builtin_unreachable();
 }
 
-[[noreturn]] void Decline(const char* why) {
-  const ssize_t ignored = send(TheServer()->socket, why, strlen(why), MSG_NOSIGNAL);
+// A worker that has gone does not matter here.
+void TellWorker(const void* bytes, size_t size) {
+  const ssize_t ignored = send(TheServer()->socket, bytes, size, MSG_NOSIGNAL);
   (void)ignored;
+}
+
+[[noreturn]] void Decline(const char* why) {
+  TellWorker(why, strlen(why));
   Leave();
 }
 
@@ -190,18 +192,16 @@ void JoinWorker(pid_t between) {
 
 std::string StartRank(const Request& request, pid_t between) {
   JoinWorker(between);
-  Server* const server = TheServer();
   const pid_t self = getpid();
-  const ssize_t ignored = send(server->socket, &self, sizeof(self), MSG_NOSIGNAL);
-  (void)ignored;
-  close(server->socket);
+  TellWorker(&self, sizeof(self));
+  close(TheServer()->socket);
   dup2(request.descriptors[0], STDOUT_FILENO);
   dup2(request.descriptors[0], STDERR_FILENO);
   close(request.descriptors[0]);
   PutDescriptor("PRISM_CHANNEL_FD", request.descriptors[1]);
   PutDescriptor("PRISM_STACK_FD", request.descriptors[2]);
   std::string source = SetVariables(request.text);
-  serves.store(false, std::memory_order_release);
+  serves_forks.store(false, std::memory_order_release);
   return source;
 }
 
@@ -248,11 +248,13 @@ void OpenForkServer() {
   server->socket = static_cast<int>(strtol(text, &names, 10));
   server->process = getpid();
   server->variables = std::string(names) + ":";
-  serves.store(true, std::memory_order_release);
-}
-
-bool ServesForks() {
-  return serves.load(std::memory_order_acquire);
+  void* const shared = mmap(nullptr, sizeof(*server->gave_up), PROT_READ | PROT_WRITE,
+                            MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED) {
+    Decline("no memory can be shared with its children");
+  }
+  server->gave_up = new (shared) std::atomic<const char*>(nullptr);
+  serves_forks.store(true, std::memory_order_release);
 }
 
 bool ForksRank() {
@@ -261,24 +263,28 @@ bool ForksRank() {
 
 bool DiffersByRank(std::string_view variable) {
   const std::string& all = TheServer()->variables;
-  const size_t found = all.find(variable);
-  return found != std::string::npos && found > 0 && all[found - 1] == ':' &&
-         all[found + variable.size()] == ':';
+  size_t found = all.find(variable);
+  while (found != std::string::npos &&
+         (found == 0 || all[found - 1] != ':' || all[found + variable.size()] != ':')) {
+    found = all.find(variable, found + 1);
+  }
+  return found != std::string::npos && !variable.empty();
 }
 
 void BecomeRankOrGiveUp(const char* why) {
-  Server* const server = TheServer();
-  if (ServesForks() && getpid() != server->process) {
-    const ssize_t ignored = send(server->socket, why, strlen(why), MSG_NOSIGNAL);
-    (void)ignored;
+  if (ServesForks() && getpid() != TheServer()->process) {
+    TheServer()->gave_up->store(why);
   }
   BecomeRank();
 }
 
-void BecomeRank() {
-  Server* const server = TheServer();
-  if (!ServesForks() || getpid() != server->process) {
+void ServeForks() {
+  const Server* const server = TheServer();
+  if (getpid() != server->process) {
     return;
+  }
+  if (const char* const why = server->gave_up->load(); why != nullptr) {
+    Decline(why);
   }
   PythonFork python;
   if (!FindPythonFork(&python)) {
@@ -298,9 +304,7 @@ void BecomeRank() {
   }
   const int state = python.ensure();
   RunPython("import os\nos.environ._data.look()", "prism_environment");
-  const ssize_t ignored = send(server->socket, channel::kForkServerReady,
-                               strlen(channel::kForkServerReady), MSG_NOSIGNAL);
-  (void)ignored;
+  TellWorker(channel::kForkServerReady, strlen(channel::kForkServerReady));
   const std::string source = Serve(python);
   BeginAsRank();
   RunPython(source.c_str(), "prism_rank_variables");

@@ -13,7 +13,7 @@
 // itself.
 #pragma once
 
-#include <cstdint>
+#include <atomic>
 #include <string_view>
 
 namespace prism::shim {
@@ -22,17 +22,27 @@ namespace prism::shim {
 void OpenForkServer();
 
 // Whether this process is a fork server; false from the moment it has become a rank.
-bool ServesForks();
+inline std::atomic<bool> serves_forks{false};
+inline bool ServesForks() {
+  return serves_forks.load(std::memory_order_acquire);
+}
 
 // Whether ranks differ by this variable, in a fork server.
 bool DiffersByRank(std::string_view variable);
 
-// Returns in the child that is the rank; a fork server never returns from it. Nothing if this is no
-// fork server (a child that it has forked by itself).
-void BecomeRank();
+// Returns in the child that is the rank; a fork server never returns from it. Nothing in a child
+// that the fork server has forked by itself.
+void ServeForks();
 
-// The same; a child that the fork server has forked by itself tells the worker that it cannot be
-// forked, and why.
+// Called before whatever depends on the rank.
+inline void BecomeRank() {
+  if (ServesForks()) {
+    ServeForks();
+  }
+}
+
+// The same; but in a child that the fork server has forked by itself, where it is too late, no rank
+// will be forked, for this reason (a literal).
 void BecomeRankOrGiveUp(const char* why);
 
 // Called before this process becomes another program, or starts one. The environment that is to be

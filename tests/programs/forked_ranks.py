@@ -1,5 +1,6 @@
 """Data parallelism; what it does before it needs its rank is told by its argument."""
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -16,11 +17,15 @@ if how == "copy":
 assert not [value for name, value in os.environ.items() if name.startswith("NOBODY_")]
 subprocess.run(["uname"], check=True)
 if how == "child":
-    told = subprocess.run([sys.executable, "-c", "import os; print(os.environ['RANK'])"],
+    told = subprocess.run([sys.executable, "-c", "import os; print(os.environ.get('RANK'))"],
                           check=True, capture_output=True, text=True).stdout
     assert told.strip() == os.environ["RANK"]
 torch.manual_seed(0)
 count = torch.cuda.device_count()  # torch refuses CUDA in what is forked afterwards
+if how == "library":
+    getenv = ctypes.CDLL(None).getenv
+    getenv.restype = ctypes.c_char_p
+    rank = int(getenv(b"RANK"))
 rank = int(os.environ["RANK"])
 print("rank", rank, "of", os.environ["WORLD_SIZE"], "with", count, "GPUs", flush=True)
 assert os.environ.copy()["RANK"] == str(rank) and "RANK" in os.environ

@@ -52,12 +52,19 @@ TEST_F(ForkedRanks, give_the_bytes_of_ranks_that_are_started_by_themselves) {
 TEST_F(ForkedRanks, are_not_used_where_a_fork_would_show) {
   const std::vector<std::pair<std::string, std::string>> reasons = {
       {"thread", "a thread lives when the rank is first needed"},
-      {"child", "it ended before it needed its rank"}};
+      {"child", "it starts other programs before it needs its rank"}};
   for (const auto& [how, reason] : reasons) {
     const Finished run = Run(how);
     ASSERT_EQ(run.code, 0) << run.output;
     EXPECT_THAT(run.output, HasSubstr(kAlone + reason));
   }
+}
+
+TEST_F(ForkedRanks, are_forked_where_a_library_asks_for_the_rank) {
+  const Finished run = Run("library");
+  ASSERT_EQ(run.code, 0) << run.output;
+  EXPECT_THAT(run.output, Not(HasSubstr(kAlone)));
+  EXPECT_THAT(Log(3), HasSubstr("rank 3 of 4"));
 }
 
 // Not in the copy that it made before, but the copy is right.
