@@ -386,6 +386,30 @@ TEST(MemoryTracker, layout_hash_ignores_where_the_device_begins) {
   EXPECT_NE(hash(0x1000, 512), hash(0x1000, 1024));
 }
 
+TEST(MemoryTracker, layout_hash_ignores_in_which_order_blocks_are_freed_together) {
+  struct Free {
+    uint64_t address;
+    int64_t bytes;
+  };
+  const auto hash = [](const std::vector<Free>& frees, bool apart) {
+    RecordScript script;
+    script.Block(true, 0x1000, 512);
+    script.Block(true, 0x1200, 1024);
+    script.Block(false, frees[0].address, frees[0].bytes);
+    if (apart) {
+      script.Block(true, 0x9000, 512);
+    }
+    script.Block(false, frees[1].address, frees[1].bytes);
+    const Tracked tracked = Track(script);
+    return tracked.tracker.Profile(tracked.definitions, 0).layout_hash;
+  };
+  const Free small{0x1000, 512};
+  const Free large{0x1200, 1024};
+  EXPECT_EQ(hash({small, large}, false), hash({large, small}, false));
+  EXPECT_NE(hash({small, large}, true), hash({large, small}, true));
+  EXPECT_NE(hash({small, large}, true), hash({small, large}, false));
+}
+
 TEST(MemoryTracker, says_who_holds_what_now) {
   RecordScript script;
   script.Block(true, 0x1000, 4096);

@@ -61,10 +61,11 @@ void RankStarter::StopForking(std::string_view why) {
   server_.reset();
 }
 
-void RankStarter::EndSecondTry(bool same, Rank rank) {
+void RankStarter::EndSecondTry(Rank rank, std::string_view difference) {
   tried_ = true;
-  if (!same) {
-    StopForking(fmt::format("rank {} does something else when it is forked", rank.value()));
+  if (!difference.empty()) {
+    StopForking(
+        fmt::format("forked, rank {} differs from itself in its {}", rank.value(), difference));
   }
 }
 

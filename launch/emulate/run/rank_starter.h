@@ -30,10 +30,10 @@ class RankStarter {
 
   Result<std::unique_ptr<SandboxProcess>> Start(const SandboxSpec& spec, Try which = Try::kFirst);
 
-  // Whether a rank that was started by itself is to be started once more; and whether it then did
-  // the same.
+  // Whether a rank that was started by itself is to be started once more; and in what it then
+  // differed, "" if in nothing.
   [[nodiscard]] bool WantsSecondTry() const { return server_ != nullptr && !tried_; }
-  void EndSecondTry(bool same, Rank rank);
+  void EndSecondTry(Rank rank, std::string_view difference);
 
  private:
   void StartServer();

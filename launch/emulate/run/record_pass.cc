@@ -23,10 +23,16 @@ RankStarter::Try TryOf(const std::optional<RecordedRank>& alone) {
 }
 
 // Op by op and byte by byte.
-bool DoesSame(const graph::Fragment& a, const graph::Fragment& b) {
-  return a.strings == b.strings && a.signatures == b.signatures && a.program == b.program &&
-         a.comm_slots == b.comm_slots && a.peer_slots == b.peer_slots && a.memory == b.memory &&
-         a.warmup_iterations == b.warmup_iterations;
+// What differs first; "" if nothing does.
+std::string_view Difference(const graph::Fragment& a, const graph::Fragment& b) {
+  return a.strings != b.strings                       ? "names"
+         : a.signatures != b.signatures               ? "kernels"
+         : a.program != b.program                     ? "operations"
+         : a.comm_slots != b.comm_slots               ? "communicators"
+         : a.peer_slots != b.peer_slots               ? "peers"
+         : a.memory != b.memory                       ? "device memory"
+         : a.warmup_iterations != b.warmup_iterations ? "iterations to warm up"
+                                                      : "";
 }
 
 }  // namespace
@@ -150,7 +156,7 @@ Status RecordPass::FinishSlot(Slot& slot) {
   Result<graph::Fragment> fragment = end.ok() ? slot.recorded.recorder().Finish() : end;
   const std::optional<int32_t> steps = slot.recorded.recorder().period();
   if (slot.alone.has_value() && (!fragment.ok() || steps.has_value())) {
-    starter_.EndSecondTry(false, slot.recorded.rank());
+    starter_.EndSecondTry(slot.recorded.rank(), "end");
     recorded_.push_back(*std::move(slot.alone));
     return OkStatus();
   }
@@ -195,8 +201,8 @@ Status RecordPass::FinishSlot(Slot& slot) {
 // The first rank that was started by itself is recorded once more, forked, before any other is.
 void RecordPass::Keep(Slot& slot, RecordedRank recorded) {
   if (slot.alone.has_value()) {
-    const bool same = DoesSame(slot.alone->fragment, recorded.fragment);
-    starter_.EndSecondTry(same, slot.recorded.rank());
+    starter_.EndSecondTry(slot.recorded.rank(),
+                          Difference(slot.alone->fragment, recorded.fragment));
     recorded_.push_back(*std::move(slot.alone));
   } else if (!slot.recorded.process().forked() && starter_.WantsSecondTry()) {
     wanted_.push_front({slot.recorded.rank(), slot.length, {}, std::move(recorded)});
