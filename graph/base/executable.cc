@@ -2,12 +2,22 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 #include <sstream>
 #include <vector>
 
 namespace prism {
+namespace {
+
+constexpr std::string_view kStarters[] = {
+    "env",  "nice",    "ionice", "chrt",   "taskset", "numactl",   "stdbuf", "setarch",
+    "time", "timeout", "nohup",  "setsid", "uv",      "uvx",       "poetry", "pipenv",
+    "pdm",  "hatch",   "pixi",   "conda",  "mamba",   "micromamba"};
+
+}  // namespace
 
 std::string FindExecutable(const std::string& name) {
   namespace fs = std::filesystem;
@@ -27,6 +37,10 @@ std::string FindExecutable(const std::string& name) {
     }
   }
   return "";
+}
+
+bool StartsAnother(std::string_view name) {
+  return std::ranges::find(kStarters, name) != std::end(kStarters);
 }
 
 }  // namespace prism

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <system_error>
 #include <utility>
 
@@ -75,6 +76,14 @@ class ReadHandle {
 };
 
 }  // namespace
+
+std::string ReadBeginning(const std::string& path, size_t most) {
+  std::string text(most, '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.read(text.data(), static_cast<std::streamsize>(most));
+  text.resize(static_cast<size_t>(file.gcount()));
+  return text;
+}
 
 Result<std::string> ReadFile(const std::string& path) {
   const ReadHandle file(path);

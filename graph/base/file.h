@@ -14,6 +14,9 @@ namespace prism {
 
 Result<std::string> ReadFile(const std::string& path);
 
+// The first bytes of a file, at most so many: what a file is. "" if it cannot be read.
+std::string ReadBeginning(const std::string& path, size_t most);
+
 // A read-only mapping of a file that the user named. Movable; the view dies with it. A file that
 // shrinks while mapped raises SIGBUS, so only files that are replaced by rename are mapped.
 class MappedFile {

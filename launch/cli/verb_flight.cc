@@ -28,6 +28,7 @@ namespace {
 
 // Up to this number, a dump is written for every peer; beyond it they have to be requested.
 constexpr size_t kDefaultPeers = 64;
+constexpr size_t kLookBytes = 512;  // for what a dump begins with
 
 struct FlightOptions {
   std::optional<int64_t> rank;
@@ -319,16 +320,16 @@ Result<VerbOutput> RunDumps(const VerbArguments& arguments) {
   return output;
 }
 
-bool BeginsLikeDump(const std::string& path) {
-  const Result<std::string> bytes = ReadFile(path);
-  return bytes.ok() && IsFlightDump(*bytes);
-}
-
 Result<VerbOutput> RunFlight(const VerbArguments& arguments, const FlightOptions& options) {
-  if (BeginsLikeDump(arguments.operands().front())) {
+  const std::string& first = arguments.operands().front();
+  if (IsFlightDump(ReadBeginning(first, kLookBytes))) {
     return RunDumps(arguments);
   }
   if (arguments.operands().size() != 2) {
+    std::error_code ignored;
+    if (!std::filesystem::exists(first, ignored)) {
+      return ReadFile(first).status();
+    }
     return InvalidArgument("with a graph, name one dump: prism flight GRAPH DUMP");
   }
   PRISM_ASSIGN_OR_RETURN(const graph::LoadedGraph loaded,

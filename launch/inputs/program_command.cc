@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 #include <string_view>
 
 #include <fmt/format.h>
 
 #include "graph/base/executable.h"
+#include "graph/base/file.h"
 #include "shim/channel/launcher_names.h"
 
 namespace prism::launch {
@@ -156,21 +156,7 @@ bool ChangesFolder(const std::vector<std::string>& program, size_t first_word) {
 
 constexpr std::string_view kShells[] = {"sh", "bash", "dash", "zsh", "ksh"};
 
-// What starts the program that its arguments name.
-constexpr std::string_view kStarters[] = {
-    "uv",     "uvx",     "conda", "mamba", "micromamba", "poetry",  "pixi",    "pdm",  "hatch",
-    "pipenv", "timeout", "nohup", "nice",  "stdbuf",     "numactl", "taskset", "time", "setsid"};
-
 constexpr size_t kMostScriptBytes = size_t{1} << 20U;
-
-// Of a file; "" if there is none.
-std::string Beginning(const std::string& path) {
-  std::string text(kMostScriptBytes, '\0');
-  std::ifstream file(path, std::ios::binary);
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(file.gcount()));
-  return text;
-}
 
 // Whether a launcher's name is a word of the text, in quotes or not: not --deepspeed.
 bool NamesLauncher(const std::string& text) {
@@ -263,15 +249,16 @@ bool MayStartLauncher(const std::vector<std::string>& program) {
   const std::string name = FileName(program[first]);
   const std::vector<std::string> words(program.begin() + static_cast<ptrdiff_t>(first) + 1,
                                        program.end());
-  if (channel::IsOneOf(name, kStarters)) {
+  if (StartsAnother(name)) {
     return StarterMayStart(words);
   }
   if (channel::IsOneOf(name, kShells)) {
     const auto is_script = [](const std::string& word) { return !word.starts_with("-"); };
     const auto script = std::ranges::find_if(words, is_script);
-    return script != words.end() && (NamesLauncher(*script) || NamesLauncher(Beginning(*script)));
+    return script != words.end() &&
+           (NamesLauncher(*script) || NamesLauncher(ReadBeginning(*script, kMostScriptBytes)));
   }
-  const std::string text = Beginning(FindExecutable(program[first]));
+  const std::string text = ReadBeginning(FindExecutable(program[first]), kMostScriptBytes);
   const std::string head = text.substr(0, text.find('\n'));
   return head.starts_with("#!") && head.find("sh") != head.npos &&
          head.find("python") == head.npos && NamesLauncher(text);

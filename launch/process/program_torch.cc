@@ -3,14 +3,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 #include <string_view>
 
 #include "graph/base/executable.h"
+#include "graph/base/file.h"
 #include "graph/base/split.h"
 #include "launch/process/command_output.h"
 #include "launch/process/install_paths.h"
@@ -21,12 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double kLoaderSeconds = 20;
-
-// Commands that start the one behind them, in an environment that they make.
-constexpr std::string_view kStarters[] = {"env",        "nice",   "ionice",  "chrt", "taskset",
-                                          "numactl",    "stdbuf", "setarch", "time", "nohup",
-                                          "uv",         "poetry", "pipenv",  "pdm",  "hatch",
-                                          "micromamba", "conda",  "mamba",   "pixi"};
+constexpr size_t kFirstLineBytes = 511;
 
 // "python", "python3.13t"; a link of another name that leads to one.
 bool IsPythonName(std::string_view name) {
@@ -42,13 +36,10 @@ bool IsPython(const std::string& word) {
 
 // The words of a script's first line; empty for another kind of file.
 std::vector<std::string> FirstLineOf(const std::string& file) {
-  std::ifstream stream(file, std::ios::binary);
-  std::array<char, 512> begin = {};
-  stream.read(begin.data(), static_cast<std::streamsize>(begin.size() - 1));
-  const std::string_view text(begin.data());
+  const std::string text = ReadBeginning(file, kFirstLineBytes);
   std::vector<std::string> words;
   if (text.starts_with("#!")) {
-    std::istringstream line(std::string(text.substr(2, text.find('\n') - 2)));
+    std::istringstream line(text.substr(2, text.find('\n') - 2));
     for (std::string word; line >> word;) {
       words.push_back(word);
     }
@@ -82,8 +73,7 @@ std::string DefaultPython() {
 
 std::vector<std::string> PythonOf(const std::vector<std::string>& command) {
   const std::string name = fs::path(command[0]).filename().string();
-  const bool starts = std::ranges::find(kStarters, name) != std::end(kStarters);
-  const auto last = starts ? command.end() : command.begin() + 1;
+  const auto last = StartsAnother(name) ? command.end() : command.begin() + 1;
   const auto python = std::find_if(command.begin(), last, IsPython);
   if (python != last) {
     return {command.begin(), python + 1};
