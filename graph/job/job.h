@@ -98,8 +98,9 @@ struct GridAxis {
   bool operator==(const GridAxis&) const = default;
 };
 
-// What was learned about a user's program while it was recorded.
+// What was learned about a program while it was recorded.
 struct ProgramFacts {
+  std::string torch;                // version of its own; "": none, or nothing was recorded
   int32_t warmup_iterations = 0;    // run before the one that repeats
   std::string iteration_begin;      // what begins an iteration, in words
   int32_t steps_per_iteration = 1;  // how many such beginnings one iteration holds
@@ -121,7 +122,7 @@ struct JobSpec {
   int32_t zero_stage = 1;
   DataType compute_dtype = DataType::kBfloat16;
   uint64_t seed = 0;
-  ProgramFacts facts;  // of user programs
+  ProgramFacts facts;  // of user programs; torch of the built-in one too
 
   // Micro-batches that one rank runs in an iteration.
   [[nodiscard]] int64_t microbatches() const {

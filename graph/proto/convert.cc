@@ -62,6 +62,7 @@ void CopyJob(Spec* job, Message* message) {
   PRISM_FIELD(job->facts.warmup_iterations, warmup_iterations)
   PRISM_FIELD(job->facts.iteration_begin, iteration_begin)
   PRISM_FIELD(job->facts.steps_per_iteration, steps_per_iteration)
+  PRISM_FIELD(job->facts.torch, torch)
 }
 
 template <typename Spec, typename Message>

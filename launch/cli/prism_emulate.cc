@@ -92,9 +92,6 @@ Result<replayer::Summary> Report(const RunContext& context,
     input.warnings.insert(input.warnings.end(), more.begin(), more.end());
   }
   input.device = NameOf(kDeviceNames, context.options.device);
-  if (!record.versions.torch.empty()) {
-    input.torch = record.versions.torch;
-  }
   if (context.gpu) {
     input.device_scale = context.options.device_scale;
   }
@@ -253,6 +250,9 @@ int Run(const std::vector<std::string>& arguments) {
     return Fail(kProgram, paths.status(), context->options.color);
   }
   context->paths = *std::move(paths);
+  if (context->options.graph.empty() && context->paths.torch) {
+    context->job.facts.torch = context->paths.torch->version;
+  }
   Result<MpiSession> session = MpiSession::Start();
   if (!session.ok()) {
     return Fail(kProgram, session.status(), context->options.color);

@@ -99,7 +99,8 @@ void WriteSummary(const Summary& summary, JsonWriter* json) {
   json->EndObject();
   json->Field("device", summary.device);
   json->OptionalField("device_scale", summary.device_scale);
-  json->OptionalField("torch", summary.torch);
+  const std::string& torch = summary.job.facts.torch;
+  json->OptionalField("torch", torch.empty() ? std::nullopt : std::optional(torch));
   WriteTimes(summary, json);
   WriteMemoryAndGraph(summary, json);
   json->Key("sandbox_ranks").BeginArray();

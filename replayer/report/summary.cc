@@ -217,7 +217,6 @@ Summary Summarise(const SummaryInput& input) {
   summary.sandbox_ranks = graph.sandbox_ranks;
   summary.device = input.device;
   summary.device_scale = input.device_scale;
-  summary.torch = input.torch;
   summary.warnings = MergeWarnings(graph.warnings, input.warnings);
   FillAssumptions(graph, &summary);
   if (result.period > 1) {

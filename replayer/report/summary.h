@@ -54,7 +54,6 @@ struct Summary {
   int32_t gpus_per_node = 0;
   std::string device = "virtual";
   std::optional<double> device_scale;  // null on the virtual device
-  std::optional<std::string> torch;    // version of the program's own
   double iteration_time_s = 0;
   double iteration_time_low_s = 0;
   double iteration_time_high_s = 0;
@@ -86,7 +85,6 @@ struct SummaryInput {
   // GPU.
   std::string device = "virtual";
   std::optional<double> device_scale;
-  std::optional<std::string> torch;
 };
 
 Summary Summarise(const SummaryInput& input);
