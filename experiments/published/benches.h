@@ -1,4 +1,5 @@
-// What prism-published runs: `prism bench accuracy`, its --ablation, and `prism bench collectives`.
+// What prism-published runs: `prism bench accuracy` with its --ablation and --calibrated, `prism
+// bench collectives`, and `prism calibrate`.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +24,7 @@ struct BenchAccuracyOptions {
   // be predicted. For fits (experiments/fit). "": none.
   std::string parameter_sets;
   std::vector<std::string> without;  // effects to leave out (experiments/published/effects.h)
+  int64_t calibrated = 0;            // rows that are given to calibration; 0: without
 };
 
 // Predicts published runs; a case a source.
@@ -32,6 +34,10 @@ Result<PublishedOutput> BenchAccuracy(const BenchAccuracyOptions& options);
 // case per effect with the errors without it, over all rows of the tables together, and by source
 // in `rows`.
 Result<PublishedOutput> BenchAblation(const BenchAccuracyOptions& options);
+
+// Gives options.calibrated rows of every table and machine to calibration, and predicts the others
+// before and after: a case each, then one for all.
+Result<PublishedOutput> BenchCalibrated(const BenchAccuracyOptions& options);
 
 struct BenchCollectivesOptions {
   std::string table;      // path
@@ -51,5 +57,16 @@ struct CollectiveSweepOptions {
 
 // Sizes from 8 B to 8 GiB, doubled: a case a size, and nccl-tests' table.
 Result<PublishedOutput> SweepCollective(const CollectiveSweepOptions& options);
+
+struct CalibrateOptions {
+  std::vector<std::string> inputs;  // as of measured_runs.h
+  std::string out;                  // the cluster file
+  std::string row;                  // "COLUMN=VALUE;..."
+  std::string model;                // preset or file; "": none
+  bool json = false;
+};
+
+// Writes the cluster file; the report.
+Result<std::string> RunCalibration(const CalibrateOptions& options);
 
 }  // namespace prism::launch

@@ -63,7 +63,7 @@ void SetNodeSize(int32_t gpus, graph::ClusterSpec* cluster) {
 
 class Predictor::Impl {
  public:
-  explicit Impl(const std::vector<RowPlan>& plans) : plans_(plans) {
+  Impl(const std::vector<RowPlan>& plans, const Site& site) : plans_(plans), site_(site) {
     profiles_fault_ = ComposeClusters({});
     if (!profiles_fault_.ok()) {
       return;
@@ -133,6 +133,7 @@ class Predictor::Impl {
         continue;
       }
       PRISM_ASSIGN_OR_RETURN(graph::ClusterSpec cluster, ComposeCluster(names, overrides));
+      ApplySite(site_, "prism calibrate", &cluster);
       profiles_.emplace(names, std::move(cluster));
     }
     return OkStatus();
@@ -177,13 +178,15 @@ class Predictor::Impl {
   }
 
   const std::vector<RowPlan>& plans_;
+  const Site site_;
   std::vector<JobEvaluator> jobs_;
   std::vector<size_t> order_;  // in which jobs are predicted
   Status profiles_fault_ = OkStatus();
   std::map<std::vector<std::string>, graph::ClusterSpec> profiles_;
 };
 
-Predictor::Predictor(const std::vector<RowPlan>& plans) : impl_(std::make_unique<Impl>(plans)) {
+Predictor::Predictor(const std::vector<RowPlan>& plans, const Site& site)
+    : impl_(std::make_unique<Impl>(plans, site)) {
 }
 
 Predictor::Predictor(Predictor&&) noexcept = default;
@@ -193,6 +196,19 @@ Predictor::~Predictor() = default;
 Result<std::vector<RowPrediction>> Predictor::Predict(const ProfileOverrides& overrides,
                                                       bool with_intervals) {
   return impl_->Predict(overrides, with_intervals);
+}
+
+Result<std::vector<double>> SecondsAt(const Site& site, const std::vector<RowPlan>& plans) {
+  PRISM_ASSIGN_OR_RETURN(const std::vector<RowPrediction> predictions,
+                         Predictor(plans, site).Predict({}, /*with_intervals=*/false));
+  std::vector<double> seconds;
+  for (size_t i = 0; i < plans.size(); ++i) {
+    if (!predictions[i].failure.empty()) {
+      return InvalidArgument(plans[i].id + ": " + predictions[i].failure);
+    }
+    seconds.push_back(predictions[i].seconds);
+  }
+  return seconds;
 }
 
 }  // namespace prism::launch

@@ -9,6 +9,7 @@
 #include "graph/base/status.h"
 #include "launch/inputs/presets.h"
 
+#include "experiments/published/calibration.h"
 #include "experiments/published/row_plan.h"
 
 namespace prism::launch {
@@ -24,8 +25,9 @@ struct RowPrediction {
 
 class Predictor {
  public:
-  // `plans` outlive the predictor. Builds the graph of every row that describes a job.
-  explicit Predictor(const std::vector<RowPlan>& plans);
+  // `plans` outlive the predictor. Builds the graph of every row that describes a job, at a site
+  // like its profiles.
+  explicit Predictor(const std::vector<RowPlan>& plans, const Site& site = {});
   Predictor(Predictor&&) noexcept;
   ~Predictor();
 
@@ -38,5 +40,8 @@ class Predictor {
   class Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+// Seconds of rows that can all be predicted; kInvalidArgument, naming the row, if one cannot.
+Result<std::vector<double>> SecondsAt(const Site& site, const std::vector<RowPlan>& plans);
 
 }  // namespace prism::launch

@@ -1,5 +1,5 @@
-// prism-published: what `prism bench accuracy` and `prism bench collectives` start, with the same
-// command line.
+// prism-published: what `prism bench accuracy`, `prism bench collectives` and `prism calibrate`
+// start, with the same command line, behind "calibrate" for the last.
 #include <string>
 #include <vector>
 
@@ -13,6 +13,8 @@
 namespace prism::launch {
 namespace {
 
+constexpr int64_t kMostGivenRows = 1000;
+
 Result<PublishedOutput> RunAccuracy(const VerbArguments& arguments) {
   BenchAccuracyOptions options;
   options.tables.assign(arguments.operands().begin() + 1, arguments.operands().end());
@@ -21,6 +23,12 @@ Result<PublishedOutput> RunAccuracy(const VerbArguments& arguments) {
   }
   options.parameter_sets = arguments.Text("parameter-sets");
   options.without = arguments.Texts("without");
+  PRISM_RETURN_IF_ERROR(arguments.ReadInt("calibrated", 1, kMostGivenRows, &options.calibrated));
+  if (options.calibrated > 0) {
+    PRISM_RETURN_IF_ERROR(
+        RefuseOptions(arguments, {"out", "parameter-sets", "without", "ablation"}));
+    return BenchCalibrated(options);
+  }
   if (!arguments.Has("ablation")) {
     return BenchAccuracy(options);
   }
@@ -69,18 +77,34 @@ Result<std::string> RunPublished(const VerbArguments& arguments) {
   return lines;
 }
 
-int Run(const std::vector<std::string>& words) {
-  constexpr const char* kWho = "prism bench";
-  const VerbSpec spec = BenchVerb().spec;
+Result<std::string> RunCalibrate(const VerbArguments& arguments) {
+  CalibrateOptions options;
+  options.inputs = arguments.operands();
+  options.out = arguments.Text("o");
+  if (options.out.empty()) {
+    return InvalidArgument("no output file; name one with -o FILE.toml");
+  }
+  PRISM_RETURN_IF_ERROR(arguments.CheckOutput("o", options.inputs));
+  options.row = arguments.Text("row");
+  options.model = arguments.Text("model");
+  options.json = arguments.format() == OutputFormat::kJson;
+  return RunCalibration(options);
+}
+
+int Run(std::vector<std::string> words) {
+  const bool calibrates = !words.empty() && words.front() == "calibrate";
+  const std::string who = calibrates ? "prism calibrate" : "prism bench";
+  const VerbSpec spec = calibrates ? CalibrateVerb().spec : BenchVerb().spec;
+  words.erase(words.begin(), words.begin() + (calibrates ? 1 : 0));
   const Result<VerbArguments> arguments = VerbArguments::Parse(spec, words);
   if (!arguments.ok()) {
-    return Fail(kWho, arguments.status());
+    return Fail(who, arguments.status());
   }
   if (arguments->help()) {
-    return Say(kWho, VerbHelp(spec));
+    return Say(who, VerbHelp(spec));
   }
-  const Result<std::string> text = RunPublished(*arguments);
-  return text.ok() ? Say(kWho, *text) : Fail(kWho, text.status());
+  const Result<std::string> text = calibrates ? RunCalibrate(*arguments) : RunPublished(*arguments);
+  return text.ok() ? Say(who, *text) : Fail(who, text.status());
 }
 
 }  // namespace

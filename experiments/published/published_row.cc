@@ -95,6 +95,14 @@ Status CheckIds(const CsvTable& csv, const std::string& path) {
 
 }  // namespace
 
+std::vector<std::string> AllColumns() {
+  std::vector<std::string> names;
+  for (size_t row = 0; row < Columns().row_count(); ++row) {
+    names.push_back(Columns().Field(row, "column"));
+  }
+  return names;
+}
+
 const std::string& ColumnEntry(std::string_view column, std::string_view entry) {
   static const std::string none;
   for (size_t row = 0; row < Columns().row_count(); ++row) {
@@ -341,6 +349,10 @@ std::vector<PublishedRow> PublishedTable::Rows() const {
 
 Result<PublishedTable> ReadPublishedTable(const std::string& path) {
   PRISM_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  return ParsePublishedTable(text, path);
+}
+
+Result<PublishedTable> ParsePublishedTable(std::string_view text, const std::string& path) {
   PRISM_ASSIGN_OR_RETURN(CsvTable csv, CsvTable::Parse(text, path));
   PRISM_RETURN_IF_ERROR(CheckColumns(csv, path));
   PRISM_RETURN_IF_ERROR(CheckIds(csv, path));

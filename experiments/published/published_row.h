@@ -115,6 +115,8 @@ class PublishedRow {
   Assumptions* notes_ = nullptr;
 };
 
+std::vector<std::string> AllColumns();
+
 // What columns.csv says about a column; "" if nothing.
 const std::string& ColumnEntry(std::string_view column, std::string_view entry);
 
@@ -133,5 +135,6 @@ struct PublishedTable {
 // kBadFile if the file is absent or damaged, has a duplicate or missing id, or lacks what every job
 // is derived from: ids, the model or its width, the batch, the GPUs or their degrees.
 Result<PublishedTable> ReadPublishedTable(const std::string& path);
+Result<PublishedTable> ParsePublishedTable(std::string_view text, const std::string& path);
 
 }  // namespace prism::launch

@@ -101,6 +101,7 @@ std::vector<Verb> AllVerbs();  // in the order of --help
 inline constexpr const char* kRunSummary = "run a job: prism-emulate by a shorter name";
 
 Verb BenchVerb();
+Verb CalibrateVerb();
 Verb CompletionVerb();
 Verb DiffVerb();
 Verb DoctorVerb();

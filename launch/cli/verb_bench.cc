@@ -154,7 +154,10 @@ struct Bench {
 
 const std::vector<Bench>& Benches() {
   static const std::vector<Bench> benches = {
-      {"accuracy", 63, {"out", "parameter-sets", "without", "ablation"}, StartPublished},
+      {"accuracy",
+       63,
+       {"out", "parameter-sets", "without", "ablation", "calibrated"},
+       StartPublished},
       {"collectives", 1, {"out", "fit", "ranks", "cluster", "collective"}, StartPublished},
       {"device", 0, {}, RunDevice},
       {"graph", 0, {"workload", "ranks"}, RunGraph},
@@ -293,6 +296,9 @@ Verb BenchVerb() {
         "predict without this effect; repeatable; an unknown name lists them all", true},
        {"ablation", "", "off",
         "instead: predict without each effect in turn, or without those of --without"},
+       {"calibrated", "N", "0",
+        "instead: give N rows of every table and machine to prism calibrate, and predict the "
+        "others before and after"},
        {"fit", "", "off", "fit the profiles to the table and print the fitted values"},
        {"cluster", "PRESET|FILE", "h100-8x", "cluster of the sweep"},
        {"collective", "NAME", "all_reduce", "collective of the sweep, by its name in nccl-tests"}}};

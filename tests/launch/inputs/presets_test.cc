@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "launch/inputs/cluster_text.h"
 #include "tests/support/scratch_folder.h"
 
 namespace prism::launch {
@@ -50,6 +51,16 @@ TEST(Presets, all_of_the_build_are_whole_and_name_their_source) {
       ASSERT_TRUE(cluster.ok()) << cluster.status().message();
       EXPECT_EQ(cluster->name, name);
     }
+  }
+}
+
+TEST(Presets, a_cluster_written_out_is_the_same_without_profiles) {
+  for (const std::string& name : PresetNames(PresetKind::kCluster)) {
+    graph::ClusterSpec cluster = *LoadCluster(name);
+    cluster.name = "with \"quotes\" and a \\";
+    const Result<graph::ClusterSpec> again = ParseCluster(ClusterText(cluster), "out.toml");
+    ASSERT_TRUE(again.ok()) << name << ": " << again.status().message();
+    EXPECT_EQ(*again, cluster) << name;
   }
 }
 

@@ -1,0 +1,198 @@
+#include "experiments/published/calibration.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+
+namespace prism::launch {
+namespace {
+
+// Standard deviation of a run's logarithm of seconds, around what a site of its own explains:
+// spread.compute.
+constexpr double kRunSpread = 0.05;
+
+struct FactorKind {
+  std::string_view name;
+  std::string_view parameters;
+  double Site::* value;
+  double spread;  // standard deviation of the logarithm over sites
+};
+
+// Spreads: sustained rates of one GPU type at different sites (experiments/fit/plans: 0.8 to 1.1),
+// curves of one kind of network (spread.comm), and host threads, of which CPU and version of Python
+// make a factor of two.
+constexpr std::array<FactorKind, kSiteFactors> kSiteFactorKinds = {{
+    {"rate of matrix units", "gpu.sustained_clock", &Site::compute, 0.1},
+    {"share of the NICs", "net.nic_efficiency", &Site::network, 0.2},
+    {"time of the host", "host.*_ns", &Site::host, 0.5},
+}};
+
+constexpr double kFurthest = 1.2;  // of a logarithm: a factor of 3.3
+
+using Vector = std::array<double, kSiteFactors>;
+using Matrix = std::array<Vector, kSiteFactors>;
+
+Site SiteAt(const Vector& logarithms) {
+  Site site;
+  for (size_t i = 0; i < kSiteFactors; ++i) {
+    site.*kSiteFactorKinds[i].value = std::exp(logarithms[i]);
+  }
+  return site;
+}
+
+// Of a positive definite matrix, by Gauss and Jordan.
+Matrix Inverse(Matrix matrix) {
+  Matrix inverse = {};
+  for (size_t i = 0; i < kSiteFactors; ++i) {
+    inverse[i][i] = 1;
+  }
+  for (size_t pivot = 0; pivot < kSiteFactors; ++pivot) {
+    const double scale = matrix[pivot][pivot];
+    for (size_t j = 0; j < kSiteFactors; ++j) {
+      matrix[pivot][j] /= scale;
+      inverse[pivot][j] /= scale;
+    }
+    for (size_t i = 0; i < kSiteFactors; ++i) {
+      const double factor = i == pivot ? 0 : matrix[i][pivot];
+      for (size_t j = 0; j < kSiteFactors; ++j) {
+        matrix[i][j] -= factor * matrix[pivot][j];
+        inverse[i][j] -= factor * inverse[pivot][j];
+      }
+    }
+  }
+  return inverse;
+}
+
+class Fit {
+ public:
+  Fit(const std::vector<double>& measured_s, const PredictRuns& predict)
+      : measured_s_(measured_s), predict_(predict) {}
+
+  // Newton's method on the sum of squares, by differences.
+  Status Run() {
+    constexpr int kMostSteps = 8;
+    constexpr double kStill = 1e-3;
+    for (int step = 0; step < kMostSteps; ++step) {
+      Vector slope = {};
+      Matrix curvature = {};
+      PRISM_RETURN_IF_ERROR(Differentiate(&slope, &curvature));
+      covariance_ = Inverse(curvature);
+      double furthest = 0;
+      for (size_t i = 0; i < kSiteFactors; ++i) {
+        double move = 0;
+        for (size_t j = 0; j < kSiteFactors; ++j) {
+          move -= covariance_[i][j] * slope[j];
+        }
+        const double to = std::clamp(at_[i] + move, -kFurthest, kFurthest);
+        furthest = std::max(furthest, std::abs(to - at_[i]));
+        at_[i] = to;
+      }
+      if (furthest < kStill) {
+        break;
+      }
+    }
+    return OkStatus();
+  }
+
+  [[nodiscard]] Site site() const { return SiteAt(at_); }
+  [[nodiscard]] double SpreadOf(size_t factor) const {
+    return std::sqrt(covariance_[factor][factor]);
+  }
+
+ private:
+  // Logarithms of predicted over measured seconds.
+  Result<std::vector<double>> Errors(const Vector& at) const {
+    PRISM_ASSIGN_OR_RETURN(std::vector<double> errors, predict_(SiteAt(at)));
+    for (size_t run = 0; run < errors.size(); ++run) {
+      errors[run] = std::log(errors[run] / measured_s_[run]);
+    }
+    return errors;
+  }
+
+  Status Differentiate(Vector* slope, Matrix* curvature) const {
+    constexpr double kStep = 0.02;
+    PRISM_ASSIGN_OR_RETURN(const std::vector<double> errors, Errors(at_));
+    std::array<std::vector<double>, kSiteFactors> effects;
+    for (size_t i = 0; i < kSiteFactors; ++i) {
+      Vector beside = at_;
+      beside[i] += kStep;
+      PRISM_ASSIGN_OR_RETURN(effects[i], Errors(beside));
+      for (size_t run = 0; run < errors.size(); ++run) {
+        effects[i][run] = (effects[i][run] - errors[run]) / kStep;
+      }
+    }
+    for (size_t i = 0; i < kSiteFactors; ++i) {
+      const double precision = 1 / (kSiteFactorKinds[i].spread * kSiteFactorKinds[i].spread);
+      (*slope)[i] = at_[i] * precision;
+      (*curvature)[i][i] = precision;
+      for (size_t run = 0; run < errors.size(); ++run) {
+        const double weighed = effects[i][run] / (kRunSpread * kRunSpread);
+        (*slope)[i] += weighed * errors[run];
+        for (size_t j = 0; j < kSiteFactors; ++j) {
+          (*curvature)[i][j] += weighed * effects[j][run];
+        }
+      }
+    }
+    return OkStatus();
+  }
+
+  const std::vector<double>& measured_s_;
+  const PredictRuns& predict_;
+  Vector at_ = {};
+  Matrix covariance_ = {};
+};
+
+void Scale(double factor,
+           std::string_view key,
+           std::string_view source,
+           graph::ParameterTable* table) {
+  const graph::Parameter* const found = table->Find(key);
+  if (found == nullptr || factor == 1) {
+    return;
+  }
+  graph::Parameter parameter = *found;
+  parameter.value *= factor;
+  if (parameter.unit == "ratio" && key.ends_with("_efficiency")) {
+    parameter.value = std::min(parameter.value, 1.0);
+  }
+  parameter.source = source;
+  parameter.mark = graph::Mark::kFitted;
+  table->Put({std::move(parameter)});
+}
+
+}  // namespace
+
+void ApplySite(const Site& site, std::string_view source, graph::ClusterSpec* cluster) {
+  graph::ParameterTable& table = cluster->parameters;
+  Scale(site.compute, "gpu.sustained_clock", source, &table);
+  Scale(site.network, "net.nic_efficiency", source, &table);
+  const std::vector<graph::Parameter> all = table.all();
+  for (const graph::Parameter& parameter : all) {
+    if (parameter.key.starts_with("host.") && parameter.unit == "ns") {
+      Scale(site.host, parameter.key, source, &table);
+    }
+  }
+}
+
+Result<Calibration> Calibrate(const std::vector<double>& measured_s, const PredictRuns& predict) {
+  constexpr double kDetermined = 0.5;
+  constexpr double kUnlikely = 3;
+  Calibration calibration;
+  Fit fit(measured_s, predict);
+  PRISM_RETURN_IF_ERROR(fit.Run());
+  calibration.site = fit.site();
+  for (size_t i = 0; i < kSiteFactors; ++i) {
+    const auto& [name, parameters, value, spread] = kSiteFactorKinds[i];
+    const double after = fit.SpreadOf(i);
+    const double at = calibration.site.*value;
+    calibration.factors[i] = {
+        name,   parameters, at,
+        spread, after,      after<kDetermined * spread, std::abs(std::log(at))> kUnlikely * spread};
+  }
+  PRISM_ASSIGN_OR_RETURN(calibration.before_s, predict(Site()));
+  PRISM_ASSIGN_OR_RETURN(calibration.after_s, predict(calibration.site));
+  return calibration;
+}
+
+}  // namespace prism::launch
