@@ -4,6 +4,7 @@
 // of what its programs leave behind).
 #include "shim/fork_server/fork_server.h"
 
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -134,6 +135,24 @@ void AppendBytes(std::string_view text, std::string* source) {
   *source += "'";
 }
 
+// What sitecustomize.py does in Python: the rank's environment has nothing of the fork server's.
+void RestoreEnvironment() {
+  unsetenv(channel::kForkServerVariable);
+  if (const char* const inherited = getenv("PRISM_PYTHONPATH"); inherited != nullptr) {
+    setenv("PYTHONPATH", inherited, 1);
+    unsetenv("PRISM_PYTHONPATH");
+  } else {
+    unsetenv("PYTHONPATH");
+  }
+}
+
+bool HasLibtorch() {
+  const auto is_libtorch = [](dl_phdr_info* info, size_t, void*) {
+    return strstr(info->dlpi_name, "/libtorch") == nullptr ? 0 : 1;
+  };
+  return dl_iterate_phdr(is_libtorch, nullptr) != 0;
+}
+
 // Sets the variables in C, and returns Python source that puts back os.environ's own dictionary
 // (sitecustomize.py) and does the same there. numpy's global generator is seeded from the system
 // when numpy is imported; Python's own takes a new seed after every fork.
@@ -207,14 +226,17 @@ std::string StartRank(const Request& request, pid_t between) {
 
 RealFunction<pid_t(pid_t, int*, int)> real_waitpid("waitpid");
 
-// Forks for each request; returns in a rank, with Python source to run.
-std::string Serve(const PythonFork& python) {
+// Forks for each request; returns in a rank, with Python source to run. `python`: null in a program
+// without it.
+std::string Serve(const PythonFork* python) {
   while (true) {
     Request request;
     if (!Receive(&request)) {
       Leave();  // nobody will ask any more
     }
-    python.before();
+    if (python != nullptr) {
+      python->before();
+    }
     forks_rank = true;
     const pid_t between = fork();
     if (between == 0) {
@@ -223,12 +245,16 @@ std::string Serve(const PythonFork& python) {
         Leave();
       }
       std::string source = StartRank(request, self);
-      python.after_child();
+      if (python != nullptr) {
+        python->after_child();
+      }
       forks_rank = false;
       return source;
     }
     forks_rank = false;
-    python.after_parent();
+    if (python != nullptr) {
+      python->after_parent();
+    }
     real_waitpid.get()(between, nullptr, 0);
     for (const int descriptor : request.descriptors) {
       close(descriptor);
@@ -287,8 +313,9 @@ void ServeForks() {
     Decline(why);
   }
   PythonFork python;
-  if (!FindPythonFork(&python)) {
-    Decline("it is not a Python program");
+  const bool is_python = FindPythonFork(&python);
+  if (!is_python && !HasLibtorch()) {
+    Decline("it is neither a Python program nor one of libtorch's");  // such as a shell
   }
   if (syscall(SYS_gettid) != server->process) {
     Decline("another thread than the main one was the first to need the rank");
@@ -296,16 +323,23 @@ void ServeForks() {
   if (getppid() != SessionChannel()->worker_process) {
     Decline("another program has started it");
   }
-  if (getenv(channel::kForkServerVariable) != nullptr) {
+  if (is_python && getenv(channel::kForkServerVariable) != nullptr) {
     Decline("its Python ignores PYTHONPATH");
   }
   if (Threads() != 1) {
     Decline("a thread lives when the rank is first needed");
   }
+  if (!is_python) {
+    RestoreEnvironment();
+    TellWorker(channel::kForkServerReady, strlen(channel::kForkServerReady));
+    Serve(nullptr);
+    BeginAsRank();
+    return;
+  }
   const int state = python.ensure();
   RunPython("import os\nos.environ._data.look()", "prism_environment");
   TellWorker(channel::kForkServerReady, strlen(channel::kForkServerReady));
-  const std::string source = Serve(python);
+  const std::string source = Serve(&python);
   BeginAsRank();
   RunPython(source.c_str(), "prism_rank_variables");
   python.release(state);

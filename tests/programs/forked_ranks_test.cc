@@ -49,6 +49,22 @@ TEST_F(ForkedRanks, give_the_bytes_of_ranks_that_are_started_by_themselves) {
   ExpectNothingLeft();
 }
 
+// Without Python, and with every rank run; --strict compares the first one.
+TEST_F(ForkedRanks, of_the_built_in_program_give_the_bytes_of_cold_ones) {
+  const auto run = [&](const std::string& option) {
+    const Finished finished =
+        RunCommand({PRISM_EMULATE, "--target-gpus", "4", "--tp", "2", "--model", "gpt3-1.3b",
+                    "--global-batch-size", "8", "--out", folder_ / "out", "--force",
+                    "--sandbox-ranks", "0,3", option});
+    EXPECT_EQ(finished.code, 0) << finished.output;
+    EXPECT_THAT(finished.output, Not(HasSubstr(kAlone)));
+    return Results();
+  };
+  const std::vector<std::string> cold = run("--cold-start");
+  EXPECT_TRUE(cold == run("--color=off"));
+  EXPECT_TRUE(cold == run("--strict"));
+}
+
 TEST_F(ForkedRanks, are_not_used_where_a_fork_would_show) {
   const std::vector<std::pair<std::string, std::string>> reasons = {
       {"thread", "a thread lives when the rank is first needed"},

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "launch/emulate/run/recorded_process.h"
+
 namespace prism::launch {
 namespace {
 
@@ -39,13 +41,15 @@ std::vector<std::string> VariablesOfRanks(const RunContext& context) {
 void RankStarter::StartServer() {
   const Options& options = context_.options;
   const bool one = context_.job.parallel.world_size() == 1;
-  if (asked_ || one || options.program.empty() || options.launch.in_script || options.cold_start) {
+  if (asked_ || one || options.launch.in_script || options.cold_start) {
     return;
   }
   asked_ = true;
+  tried_ = options.program.empty() && !options.strict;
   SandboxRequest request;
   request.rank = Rank(0);
   request.present = {request.rank};
+  request.iterations = kBuiltInIterations;
   Result<std::unique_ptr<ForkServer>> server =
       ForkServer::Start(MakeSandboxSpec(context_, request), VariablesOfRanks(context_));
   if (!server.ok()) {

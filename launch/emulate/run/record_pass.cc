@@ -15,9 +15,6 @@
 namespace prism::launch {
 namespace {
 
-// For the built-in workload, which is given its number of iterations.
-constexpr int kRecordedIterations = 2;
-
 RankStarter::Try TryOf(const std::optional<RecordedRank>& alone) {
   return alone.has_value() ? RankStarter::Try::kSecond : RankStarter::Try::kFirst;
 }
@@ -97,7 +94,7 @@ Status RecordPass::StartNext() {
   request.rank = rank;
   request.mode = channel::Mode::kRecord;
   request.present = {rank};
-  request.iterations = kBuiltInWarmup + kRecordedIterations;
+  request.iterations = kBuiltInIterations;
   PRISM_ASSIGN_OR_RETURN(auto store, StartStore(context_, 1));
   request.meeting.store_port = store == nullptr ? 0 : store->port();
   if (values_ != nullptr) {

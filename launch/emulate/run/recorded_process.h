@@ -24,6 +24,7 @@ namespace prism::launch {
 
 // Iterations that the built-in program runs before those that are recorded.
 inline constexpr int kBuiltInWarmup = 1;
+inline constexpr int kBuiltInIterations = kBuiltInWarmup + 2;  // of a recording
 
 // Of one rank, recorded for that long.
 slicer::RecorderOptions MakeRecorderOptions(const RunContext& context,
