@@ -55,6 +55,11 @@ constexpr WarningCode kCodes[] = {
      "until "
      "it is takes no time in the replay; in the emulation of a sandbox rank it takes what it "
      "takes"},
+    {"first_time_work_left_out",
+     "the program ended before two iterations in a row did the same: the last stands for all, "
+     "since "
+     "the one before does that and, besides, what is done only once (states of the optimizer, "
+     "buffers, communicators); let the program run more steps to be sure"},
     {"gathered_objects_repeated",
      "the program gathered objects of ranks that do not run: its own stand for theirs"},
     {"gpu_load_assumed",

@@ -6,44 +6,13 @@
 
 #include <fmt/format.h>
 
-#include "graph/program/collective_kinds.h"
-#include "slicer/record/iteration_rule.h"
-
 namespace prism::slicer {
 namespace {
-
-using graph::OpKind;
 
 constexpr size_t kMaxKinds = 16;  // kinds remembered; a program with more has no period
 constexpr size_t kLongestPeriod = 32;
 constexpr size_t kRepeats = 4;   // of a period, until it cannot be chance
 constexpr size_t kMaxSeen = 64;  // without anything that looks like a period
-// What ranks exchange for a log line: losses, norms, counts.
-constexpr int64_t kLogBytes = int64_t{64} << 10U;
-
-int64_t OptimizerSteps(const Iteration& iteration) {
-  return std::ranges::count_if(iteration.ops, [&](const CanonicalOp& op) {
-    return op.kind == OpKind::kMarker && (op.flags & graph::kMarkerBegin) != 0 &&
-           iteration.tables.strings[op.signature].starts_with(kOptimizerStepPrefix);
-  });
-}
-
-int64_t ReducedBytes(const Iteration& iteration) {
-  int64_t bytes = 0;
-  for (const CanonicalOp& op : iteration.ops) {
-    if (op.kind == OpKind::kCollective) {
-      const graph::CollectiveShape& shape = iteration.tables.collectives[op.signature];
-      bytes += graph::Reduces(shape.kind) ? shape.bytes : 0;
-    }
-  }
-  return bytes;
-}
-
-int64_t MatrixProducts(const Iteration& iteration) {
-  return std::ranges::count_if(iteration.ops, [&](const CanonicalOp& op) {
-    return op.kind == OpKind::kKernel && iteration.tables.signatures[op.signature].matmul.m > 0;
-  });
-}
 
 }  // namespace
 
@@ -57,8 +26,15 @@ void IterationSequence::Add(int32_t number, const Iteration& iteration) {
     ++kind;
   }
   if (kind == kinds_.size() && kind < kMaxKinds) {
-    kinds_.push_back({std::move(plain), OptimizerSteps(iteration), ReducedBytes(iteration),
-                      MatrixProducts(iteration), iteration.has_backward ? 1 : 0});
+    const auto sum = [&](auto of_op) {
+      int64_t total = 0;
+      for (const CanonicalOp& op : iteration.ops) {
+        total += of_op(op, iteration.tables);
+      }
+      return total;
+    };
+    kinds_.push_back({std::move(plain), OptimizerSteps(iteration), sum(ReducedBytes),
+                      sum(MatrixProducts), iteration.has_backward ? 1 : 0});
   } else if (kind == kinds_.size()) {
     kind += sequence_.size();
   }

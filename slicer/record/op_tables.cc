@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "graph/describe.h"
+#include "graph/program/collective_kinds.h"
 #include "slicer/record/iteration_rule.h"
 
 namespace prism::slicer {
@@ -87,6 +88,18 @@ bool SameButForBytes(const CanonicalOp& a,
   return std::ranges::equal(a_transfers, b_transfers, [&](const auto& left, const auto& right) {
     return SameTransferButForBytes(left, a_tables, right, b_tables);
   });
+}
+
+int64_t ReducedBytes(const CanonicalOp& op, const OpTables& tables) {
+  if (op.kind != OpKind::kCollective) {
+    return 0;
+  }
+  const graph::CollectiveShape& shape = tables.collectives[op.signature];
+  return graph::Reduces(shape.kind) ? shape.bytes : 0;
+}
+
+int64_t MatrixProducts(const CanonicalOp& op, const OpTables& tables) {
+  return op.kind == OpKind::kKernel && tables.signatures[op.signature].matmul.m > 0 ? 1 : 0;
 }
 
 std::string DescribeOp(const CanonicalOp& op, const OpTables& tables) {

@@ -62,6 +62,15 @@ bool SameButForBytes(const CanonicalOp& a,
                      const CanonicalOp& b,
                      const OpTables& b_tables);
 
+// What ranks exchange for a log line: losses, norms, counts.
+inline constexpr int64_t kLogBytes = int64_t{64} << 10U;
+
+// What it reduces over ranks; 0 for anything else.
+int64_t ReducedBytes(const CanonicalOp& op, const OpTables& tables);
+
+// 1 for a matrix product, else 0.
+int64_t MatrixProducts(const CanonicalOp& op, const OpTables& tables);
+
 // In the words of graph/describe.h.
 std::string DescribeOp(const CanonicalOp& op, const OpTables& tables);
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "graph/describe.h"
-#include "slicer/record/op_tables.h"
+#include "slicer/record/iteration_rule.h"
 
 namespace prism::slicer {
 namespace {
@@ -88,6 +88,13 @@ Iteration WithoutWaits(Iteration iteration) {
   });
   DropUnusedEvents(&iteration);
   return iteration;
+}
+
+int64_t OptimizerSteps(const Iteration& iteration) {
+  return std::ranges::count_if(iteration.ops, [&](const CanonicalOp& op) {
+    return op.kind == OpKind::kMarker && (op.flags & graph::kMarkerBegin) != 0 &&
+           iteration.tables.strings[op.signature].starts_with(kOptimizerStepPrefix);
+  });
 }
 
 std::string DescribeAt(const Iteration& iteration, size_t index) {

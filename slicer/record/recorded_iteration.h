@@ -34,6 +34,8 @@ Iteration WithoutRanges(Iteration iteration);
 // steps).
 Iteration WithoutWaits(Iteration iteration);
 
+int64_t OptimizerSteps(const Iteration& iteration);
+
 // Describes the op at `index`.
 std::string DescribeAt(const Iteration& iteration, size_t index);
 

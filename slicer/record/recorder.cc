@@ -301,6 +301,14 @@ std::vector<graph::Warning> Recorder::Warnings(const OddIterations& odd) const {
                         .example = fmt::format("rank {} still takes device memory after warm-up",
                                                options_.rank.value())});
   }
+  if (const auto& work = search_.first_time_work(); work.has_value()) {
+    warnings.push_back(
+        {.code = "first_time_work_left_out",
+         .count = work->ops,
+         .example = fmt::format("rank {}: the program ended after iteration {}, which stands for "
+                                "all: the one before does the same and, once, {}",
+                                options_.rank.value(), *steady_iteration(), work->text)});
+  }
   if (search_.varies()) {
     warnings.push_back(
         {.code = "iterations_vary",

@@ -13,7 +13,8 @@ void SteadySearch::Add(int32_t number, const Iteration& ended) {
     Compare(number, ended, true);
   }
   if (!found_.has_value()) {
-    previous_ = ended;
+    earlier_ = std::exchange(previous_, ended);
+    number_ = number;
   }
 }
 
@@ -76,12 +77,30 @@ void SteadySearch::NoteLateWaits(const Iteration& current) {
   late_wait_ = late_waits_ == 0 ? "" : DescribeAt(current, current.late_waits.front());
 }
 
+// The last one, whose own segment ops do not count.
+bool SteadySearch::SettleByFirstTimeWork() {
+  if (earlier_.ops.empty() || chosen_.always) {
+    return false;
+  }
+  first_time_work_ = FindFirstTimeWork(earlier_, previous_);
+  if (!first_time_work_.has_value()) {
+    return false;
+  }
+  found_ = number_;
+  unsteady_segments_ = DropSegments(&previous_);
+  NoteLateWaits(previous_);
+  return true;
+}
+
 bool SteadySearch::Settle(bool may_vary) {
   if (found_.has_value()) {
     return true;
   }
+  if (!nearly_.has_value() && !may_vary) {
+    return SettleByFirstTimeWork();
+  }
   std::optional<Candidate>& best = nearly_.has_value() ? nearly_ : varying_;
-  varies_ = !nearly_.has_value() && may_vary && varying_.has_value();
+  varies_ = !nearly_.has_value() && varying_.has_value();
   if (!nearly_.has_value() && !varies_) {
     return false;
   }

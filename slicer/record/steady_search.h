@@ -1,5 +1,6 @@
 // Which iteration of a rank stands for all: the first that equals the next one. If none does, one
-// that does except for segments; and where they communicate alike but compute differently (batches
+// that does except for segments; or the last one, if the one before does the same and first-time
+// work (first_time_work.h); and where they communicate alike but compute differently (batches
 // of different lengths), the last one, or the one that was chosen.
 #pragma once
 
@@ -7,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "slicer/record/first_time_work.h"
 #include "slicer/record/recorded_iteration.h"
 
 namespace prism::slicer {
@@ -42,6 +44,11 @@ class SteadySearch {
   // Segment ops that were left out of two iterations since only one of them has them.
   [[nodiscard]] int64_t unsteady_segments() const { return unsteady_segments_; }
 
+  // If it stands for all because the one before differs only by first-time work: that.
+  [[nodiscard]] const std::optional<FirstTimeWork>& first_time_work() const {
+    return first_time_work_;
+  }
+
   // Of the iteration after it: how many waits are late (late_waits.h), and the first of them.
   [[nodiscard]] int64_t late_waits() const { return late_waits_; }
   [[nodiscard]] const std::string& late_wait() const { return late_wait_; }
@@ -59,13 +66,17 @@ class SteadySearch {
 
   void Compare(int32_t number, const Iteration& current, bool whole);
   void KeepVarying(int32_t number, const Iteration& current);
+  bool SettleByFirstTimeWork();
   void NoteLateWaits(const Iteration& current);
 
   ChosenIteration chosen_;
-  Iteration previous_;
+  int32_t number_ = 0;  // of the last that ended
+  Iteration previous_;  // it
+  Iteration earlier_;   // the one before
   std::optional<int32_t> found_;
   std::optional<Candidate> nearly_;   // the last that equals the next one except for segments
   std::optional<Candidate> varying_;  // that communicates as its neighbours do
+  std::optional<FirstTimeWork> first_time_work_;
   bool varies_ = false;
   int64_t unsteady_segments_ = 0;
   int64_t late_waits_ = 0;
