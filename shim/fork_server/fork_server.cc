@@ -16,9 +16,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <csignal>
+#include <iterator>
 #include <new>
 #include <string>
 
@@ -68,6 +70,22 @@ bool FindPythonFork(PythonFork* python) {
          FindPythonCall("PyOS_AfterFork_Child", &python->after_child);
 }
 
+// Threads of libraries that are made for a fork: the child does without.
+constexpr std::string_view kMayBeLost[] = {"jemalloc_bg_thd\n"};
+
+bool MayBeLost(const char* thread) {
+  char name[32] = {};
+  const std::string path = std::string("/proc/self/task/") + thread + "/comm";
+  FILE* const file = fopen(path.c_str(), "re");
+  if (file == nullptr) {
+    return true;  // it has ended
+  }
+  const size_t bytes = fread(name, 1, sizeof(name), file);
+  fclose(file);
+  return std::ranges::find(kMayBeLost, std::string_view(name, bytes)) != std::end(kMayBeLost);
+}
+
+// That a fork would end.
 size_t Threads() {
   size_t threads = 0;
   DIR* const folder = opendir("/proc/self/task");
@@ -77,7 +95,7 @@ size_t Threads() {
       closedir(folder);
       break;
     }
-    threads += entry->d_name[0] == '.' ? 0 : 1;
+    threads += entry->d_name[0] == '.' || MayBeLost(entry->d_name) ? 0 : 1;
   }
   return threads;
 }

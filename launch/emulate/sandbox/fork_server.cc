@@ -10,10 +10,12 @@
 #include <array>
 #include <cstdlib>
 #include <map>
+#include <optional>
 #include <string_view>
 
 #include <fmt/format.h>
 
+#include "launch/emulate/sandbox/record_turn.h"
 #include "launch/process/install_paths.h"
 #include "shim/channel/fork_request.h"
 
@@ -26,16 +28,40 @@ constexpr int kForkTimeoutMs = 60'000;  // of a process of many gigabytes, on a 
 // starts.
 constexpr const char* kChannelPath = "PRISM_CHANNEL_PATH";
 
+// "env NAME=value ... program" becomes the program, with these variables: env is not Python.
+void LeaveOutEnv(const std::vector<std::string>& by_rank, SandboxSpec* spec) {
+  std::vector<std::string>& command = spec->command;
+  const auto program = std::find_if(command.begin() + 1, command.end(),
+                                    [](const auto& text) { return text.find('=') == text.npos; });
+  const bool is_env = command.front() == "env" || command.front().ends_with("/env");
+  if (!is_env || program == command.end() || program->find('/') == program->npos) {
+    return;
+  }
+  ChildVariables variables;
+  for (auto text = command.begin() + 1; text != program; ++text) {
+    const size_t equals = text->find('=');
+    const std::string name = text->substr(0, equals);
+    if (std::ranges::binary_search(by_rank, name)) {
+      return;
+    }
+    variables[name] = text->substr(equals + 1);
+  }
+  spec->environment.insert(spec->environment.end(), variables.begin(), variables.end());
+  command.erase(command.begin(), program);
+}
+
 // In front of the user's own PYTHONPATH, which sitecustomize.py restores.
 void AddPythonFolder(SandboxSpec* spec) {
-  const char* inherited = std::getenv("PYTHONPATH");
+  const char* const own = std::getenv("PYTHONPATH");
+  std::optional<std::string> inherited =
+      own == nullptr ? std::nullopt : std::optional<std::string>(own);
   for (const auto& [name, value] : spec->environment) {
-    inherited = name == "PYTHONPATH" ? value.c_str() : inherited;
+    inherited = name == "PYTHONPATH" ? value : inherited;
   }
   std::string path = LibraryFolder() + "/prism/python";
-  if (inherited != nullptr) {
-    spec->environment.emplace_back("PRISM_PYTHONPATH", inherited);
-    path += inherited[0] == '\0' ? "" : fmt::format(":{}", inherited);
+  if (inherited.has_value()) {
+    spec->environment.emplace_back("PRISM_PYTHONPATH", *inherited);
+    path += inherited->empty() ? "" : fmt::format(":{}", *inherited);
   }
   spec->environment.emplace_back("PYTHONPATH", path);
 }
@@ -65,6 +91,7 @@ Result<std::unique_ptr<ForkServer>> ForkServer::Start(SandboxSpec spec,
   std::erase_if(started.environment, [&](const auto& variable) {
     return std::ranges::binary_search(variables, variable.first);
   });
+  LeaveOutEnv(variables, &started);
   AddPythonFolder(&started);
   started.environment.emplace_back(channel::kForkServerVariable,
                                    fmt::format("{}:{}", ends[1], fmt::join(variables, ":")));
@@ -93,11 +120,15 @@ ForkServer::State ForkServer::Look() {
   if (state_ == State::kGone) {
     return state_;
   }
-  process_->PumpOutput();
+  // What other processes that it starts write to its channel is nobody's, but they wait for room.
+  const auto drop = [](const channel::Record&, std::span<const std::byte>) -> Result<bool> {
+    return true;
+  };
+  const Result<RecordTurn> turn = TakeRecords(*process_, drop);
   std::array<char, 256> text = {};
   const ssize_t bytes = recv(socket_, text.data(), text.size(), MSG_DONTWAIT);
   const std::string_view message(text.data(), static_cast<size_t>(std::max<ssize_t>(bytes, 0)));
-  if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) {
+  if (bytes < 0 && (errno == EAGAIN || errno == EINTR) && !turn->exited) {
     return state_;
   }
   if (message == channel::kForkServerReady && state_ == State::kStarting) {
