@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -12,6 +13,18 @@ import torch.distributed as dist
 how = sys.argv[1]
 if how == "thread":
     threading.Thread(target=threading.Event().wait, daemon=True).start()
+if how == "jemalloc":
+    named = threading.Event()
+
+    def purge():
+        ctypes.CDLL(None).prctl(15, b"jemalloc_bg_thd")  # PR_SET_NAME
+        named.set()
+        threading.Event().wait()
+
+    threading.Thread(target=purge, daemon=True).start()
+    named.wait()
+if how == "hangs" and type(os.environ._data) is not dict:
+    signal.pause()  # in the fork server
 if how == "copy":
     copy = dict(os.environ)
 assert not [value for name, value in os.environ.items() if name.startswith("NOBODY_")]

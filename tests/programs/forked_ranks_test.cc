@@ -18,12 +18,16 @@ constexpr const char* kAlone = "the program of each rank is started by itself: "
 
 class ForkedRanks : public UserProgram {
  protected:
-  Finished Run(const std::string& how, const std::vector<std::string>& more = {}) {
+  Finished Run(const std::string& how,
+               const std::vector<std::string>& more = {},
+               const std::vector<std::string>& before = {}) {
     std::vector<std::string> command = {
         PRISM_EMULATE, "--target-gpus",   "4",  "--out", folder_ / "out",
         "--force",     "--sandbox-ranks", "0,3"};
     command.insert(command.end(), more.begin(), more.end());
-    command.insert(command.end(), {"--", PRISM_PYTHON, PRISM_PROGRAM_DIR "/forked_ranks.py", how});
+    command.emplace_back("--");
+    command.insert(command.end(), before.begin(), before.end());
+    command.insert(command.end(), {PRISM_PYTHON, PRISM_PROGRAM_DIR "/forked_ranks.py", how});
     return RunCommand(command);
   }
 
@@ -76,11 +80,34 @@ TEST_F(ForkedRanks, are_not_used_where_a_fork_would_show) {
   }
 }
 
+TEST_F(ForkedRanks, are_not_waited_for_much_longer_than_a_rank_by_itself_needs) {
+  const Finished run = Run("hangs");
+  ASSERT_EQ(run.code, 0) << run.output;
+  EXPECT_THAT(run.output, HasSubstr(std::string(kAlone) + "it has not needed its rank for "));
+  ExpectNothingLeft();
+}
+
 TEST_F(ForkedRanks, are_forked_where_a_library_asks_for_the_rank) {
   const Finished run = Run("library");
   ASSERT_EQ(run.code, 0) << run.output;
   EXPECT_THAT(run.output, Not(HasSubstr(kAlone)));
   EXPECT_THAT(Log(3), HasSubstr("rank 3 of 4"));
+}
+
+// pyarrow's; the child does without.
+TEST_F(ForkedRanks, are_forked_where_a_thread_lives_that_is_made_for_it) {
+  const Finished run = Run("jemalloc");
+  ASSERT_EQ(run.code, 0) << run.output;
+  EXPECT_THAT(run.output, Not(HasSubstr(kAlone)));
+}
+
+TEST_F(ForkedRanks, are_forked_where_env_starts_the_program) {
+  const Finished run = Run("plain", {}, {"env", "PYTHONPATH=/nowhere", "NOBODYS=1"});
+  ASSERT_EQ(run.code, 0) << run.output;
+  EXPECT_THAT(run.output, Not(HasSubstr(kAlone)));
+  const Finished given = Run("plain", {}, {"env", "NOBODYS=1", "LOCAL_RANK=0"});
+  ASSERT_EQ(given.code, 0) << given.output;
+  EXPECT_THAT(given.output, HasSubstr(std::string(kAlone) + "it is not a Python program"));
 }
 
 // Not in the copy that it made before, but the copy is right.

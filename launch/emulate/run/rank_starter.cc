@@ -1,5 +1,6 @@
 #include "launch/emulate/run/rank_starter.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <utility>
@@ -11,6 +12,10 @@
 
 namespace prism::launch {
 namespace {
+
+// A fork server gets to where it needs its rank as soon as a rank by itself, which runs beside it.
+constexpr int32_t kLeastPatienceS = 30;
+constexpr double kPatience = 3;
 
 // Where the ranks differ by more, the fork server does not serve them.
 std::vector<std::string> VariablesOfRanks(const RunContext& context) {
@@ -65,6 +70,15 @@ void RankStarter::StopForking(std::string_view why) {
   server_.reset();
 }
 
+bool RankStarter::WantsSecondTry(double startup_seconds) {
+  if (server_ == nullptr || tried_) {
+    return false;
+  }
+  const auto patience_s = static_cast<int32_t>(kPatience * startup_seconds);
+  patience_s_ = std::min(patience_s_, std::max(kLeastPatienceS, patience_s));
+  return true;
+}
+
 void RankStarter::EndSecondTry(Rank rank, std::string_view difference) {
   tried_ = true;
   if (!difference.empty()) {
@@ -83,10 +97,8 @@ bool RankStarter::MayStart(Try which, bool others) {
     StopForking(server_->why_gone());
     return true;
   }
-  if (state == ForkServer::State::kStarting &&
-      server_age_.Seconds() > context_.options.stall_timeout_s) {
-    StopForking(
-        fmt::format("it has not needed its rank for {} s", context_.options.stall_timeout_s));
+  if (state == ForkServer::State::kStarting && server_age_.Seconds() > patience_s_) {
+    StopForking(fmt::format("it has not needed its rank for {} s", patience_s_));
     return true;
   }
   const bool ready = state == ForkServer::State::kReady;

@@ -23,7 +23,8 @@ class RankStarter {
   enum class Try : uint8_t { kFirst, kSecond };
 
   // `context` must outlive it.
-  explicit RankStarter(const RunContext& context) : context_(context) {}
+  explicit RankStarter(const RunContext& context)
+      : context_(context), patience_s_(context.options.stall_timeout_s) {}
 
   // False while a rank had better wait: for the fork server, or for the second try of another, of
   // which there is one or will be as long as `others` run.
@@ -31,10 +32,14 @@ class RankStarter {
 
   Result<std::unique_ptr<SandboxProcess>> Start(const SandboxSpec& spec, Try which = Try::kFirst);
 
-  // Whether a rank that was started by itself is to be started once more; and in what it then
-  // differed, "" if in nothing.
-  [[nodiscard]] bool WantsSecondTry() const { return server_ != nullptr && !tried_; }
+  // Whether a rank that was started by itself, and needed that long until its first kernel, is to
+  // be started once more; and in what it then differed, "" if in nothing.
+  bool WantsSecondTry(double startup_seconds);
   void EndSecondTry(Rank rank, std::string_view difference);
+
+  // For how long the fork server may start, and a second try do nothing: a few times what the first
+  // rank needed, as soon as that is known.
+  [[nodiscard]] int32_t patience_s() const { return patience_s_; }
 
  private:
   void StartServer();
@@ -43,6 +48,7 @@ class RankStarter {
   const RunContext& context_;
   std::unique_ptr<ForkServer> server_;
   StopWatch server_age_;
+  int32_t patience_s_;
   bool asked_ = false;  // for a fork server
   bool tried_ = false;  // a rank twice
 };

@@ -76,6 +76,9 @@ Status RecordPass::Add(const std::vector<Rank>& ranks,
 // whether some of them differ.
 bool RecordPass::HasSeenAll(const Slot& slot) const {
   const slicer::Recorder& recorder = slot.recorded.recorder();
+  if (slot.alone.has_value() && recorder.has_steady_iterations()) {
+    return true;  // what comes later is not compared
+  }
   if (!recorder.complete() || !context_.job.user_program || slot.recorded.rank() != Rank(0) ||
       !recorder.steady_iteration().has_value()) {
     return recorder.complete();
@@ -107,10 +110,11 @@ Status RecordPass::StartNext() {
   if (context_.job.user_program && rank == Rank(0)) {
     options.steady_iterations = context_.options.iterations;
   }
-  slots_.push_back(
-      std::make_unique<Slot>(Slot{std::move(store), RecordedProcess(std::move(process), options),
-                                  StallWatch(context_.options.stall_timeout_s), length,
-                                  std::move(otherwise), std::move(alone)}));
+  const int32_t stall_timeout_s =
+      alone.has_value() ? starter_.patience_s() : context_.options.stall_timeout_s;
+  slots_.push_back(std::make_unique<Slot>(
+      Slot{std::move(store), RecordedProcess(std::move(process), options),
+           StallWatch(stall_timeout_s), length, std::move(otherwise), std::move(alone)}));
   return OkStatus();
 }
 
@@ -144,6 +148,9 @@ Status RecordPass::EndProgram(Slot& slot) {
   if (HasSeenAll(slot) || slot.recorded.recorder().has_steady_iterations()) {
     slot.recorded.process().Kill();  // a user's program, which would train on
     return OkStatus();
+  }
+  if (!slot.recorded.process().Exited()) {
+    return RunFailed("it hangs");  // a second try
   }
   return slot.recorded.ExitStatus();
 }
@@ -201,7 +208,8 @@ void RecordPass::Keep(Slot& slot, RecordedRank recorded) {
     starter_.EndSecondTry(slot.recorded.rank(),
                           Difference(slot.alone->fragment, recorded.fragment));
     recorded_.push_back(*std::move(slot.alone));
-  } else if (!slot.recorded.process().forked() && starter_.WantsSecondTry()) {
+  } else if (!slot.recorded.process().forked() &&
+             starter_.WantsSecondTry(recorded.fragment.startup_seconds)) {
     wanted_.push_front({slot.recorded.rank(), slot.length, {}, std::move(recorded)});
   } else {
     recorded_.push_back(std::move(recorded));
@@ -223,10 +231,12 @@ Result<bool> RecordPass::Step() {
   return busy;
 }
 
-void RecordPass::Wait() {
-  if (!slots_.empty()) {
-    WaitForRecords(slots_[waits_++ % slots_.size()]->recorded.process());
+bool RecordPass::Wait() {
+  if (slots_.empty()) {
+    return false;
   }
+  WaitForRecords(slots_[waits_++ % slots_.size()]->recorded.process());
+  return true;
 }
 
 std::vector<Rank> ShareOf(const std::vector<Rank>& ranks, int worker, int workers) {

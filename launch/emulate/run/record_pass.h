@@ -39,8 +39,8 @@ class RecordPass {
   // Says on stderr which ranks are being recorded, with their stacks.
   void ReportStacks();
 
-  // Sleeps briefly, until there may be something to do.
-  void Wait();
+  // Sleeps briefly, until a process may have done something. False if none runs.
+  bool Wait();
 
   [[nodiscard]] bool done() const;
 

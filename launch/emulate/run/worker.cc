@@ -228,11 +228,9 @@ bool Worker::Step() {
 }
 
 void Worker::Wait() {
-  if (recording_ != nullptr) {
-    recording_->Wait();
-  } else if (emulation_ != nullptr) {
+  if (recording_ == nullptr && emulation_ != nullptr) {
     emulation_->Wait();
-  } else {
+  } else if (recording_ == nullptr || !recording_->Wait()) {
     Nap(kIdleNapNs);
   }
 }
