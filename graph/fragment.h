@@ -23,6 +23,9 @@ struct FragmentCommunicator {
   // Number of its process group in the order in which the rank created its groups; groups of the
   // same members have the same number on all of them. 0: not known.
   uint32_t group_number = 0;
+  // Of what it sums to all members in an iteration: what another thread than that of the forward
+  // pass issued.
+  int64_t backward_sum_bytes = 0;
 
   bool operator==(const FragmentCommunicator&) const = default;
 };

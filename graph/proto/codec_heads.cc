@@ -107,6 +107,7 @@ std::string EncodeFragmentHead(const Fragment& fragment) {
     head.add_comm_name(communicator.name);
     head.add_comm_size(static_cast<uint32_t>(communicator.members.size()));
     head.add_comm_group_number(communicator.group_number);
+    head.add_comm_backward_sum_bytes(communicator.backward_sum_bytes);
     for (const Rank member : communicator.members) {
       head.add_comm_member(member.value());
     }
@@ -178,7 +179,8 @@ Status ReadEarlyCalls(const proto::FragmentHead& head, Fragment* fragment) {
 
 Status ReadCommSlots(const proto::FragmentHead& head, std::vector<FragmentCommunicator>* slots) {
   if (head.comm_name_size() != head.comm_size_size() ||
-      head.comm_name_size() != head.comm_group_number_size()) {
+      head.comm_name_size() != head.comm_group_number_size() ||
+      head.comm_name_size() != head.comm_backward_sum_bytes_size()) {
     return BadFile("columns of communicators differ in length");
   }
   int next = 0;
@@ -186,8 +188,10 @@ Status ReadCommSlots(const proto::FragmentHead& head, std::vector<FragmentCommun
     if (head.comm_size(slot) > static_cast<uint32_t>(head.comm_member_size() - next)) {
       return BadFile("communicators hold more members than there are");
     }
-    FragmentCommunicator communicator{
-        .name = head.comm_name(slot), .members = {}, .group_number = head.comm_group_number(slot)};
+    FragmentCommunicator communicator{.name = head.comm_name(slot),
+                                      .members = {},
+                                      .group_number = head.comm_group_number(slot),
+                                      .backward_sum_bytes = head.comm_backward_sum_bytes(slot)};
     for (uint32_t member = 0; member < head.comm_size(slot); ++member, ++next) {
       communicator.members.emplace_back(head.comm_member(next));
     }

@@ -134,10 +134,12 @@ bool PassesOn(const RankGrid& grid, size_t axis, const Fragment& rank) {
 }
 
 // How much of what a rank reduces on a communicator it reduces between two matrix products, the
-// second of which waits for it.
+// second of which waits for it. Activations are reduced in the forward pass too; gradients may be
+// waited for at once as well (torch 2.15's DistributedDataParallel does).
 class ReducedActivations {
  public:
-  ReducedActivations(const Fragment& rank, uint16_t comm_slot) : program_(rank.program) {
+  ReducedActivations(const Fragment& rank, uint16_t comm_slot)
+      : program_(rank.program), backward_bytes_(rank.comm_slots[comm_slot].backward_sum_bytes) {
     for (uint32_t op = 0; op < program_.size(); ++op) {
       if (program_.kind[op] == OpKind::kCollective && program_.comm_slot[op] == comm_slot) {
         Reduce(op);
@@ -151,7 +153,9 @@ class ReducedActivations {
   }
 
   // Over a third: in backward passes a product that does not need it may come in between.
-  [[nodiscard]] bool AreMost() const { return 3 * waited_bytes_ > all_bytes_; }
+  [[nodiscard]] bool AreMost() const {
+    return 3 * waited_bytes_ > all_bytes_ && 10 * backward_bytes_ < 9 * all_bytes_;
+  }
 
  private:
   void Reduce(uint32_t op) {
@@ -181,6 +185,7 @@ class ReducedActivations {
   }
 
   const graph::Program& program_;
+  int64_t backward_bytes_;
   int64_t all_bytes_ = 0;
   int64_t waited_bytes_ = 0;
   bool multiplied_ = false;         // since the reduction before

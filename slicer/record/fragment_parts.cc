@@ -59,7 +59,8 @@ Result<std::vector<graph::FragmentCommunicator>> MakeCommunicators(const OpTable
     if (!comm.members_known) {
       return MembersUnknown(comm, world);
     }
-    graph::FragmentCommunicator made = {comm.name, comm.members, comm.group_number};
+    graph::FragmentCommunicator made = {comm.name, comm.members, comm.group_number,
+                                        comm.backward_sum_bytes};
     std::ranges::sort(made.members);
     communicators.push_back(std::move(made));
   }

@@ -95,6 +95,9 @@ Status OpStream::PushOp(const Record& record) {
   launch_flags_ = (record.flags & channel::kLaunchedWithPrevious) != 0
                       ? uint8_t{graph::kLaunchedWithPrevious}
                       : uint8_t{0};
+  if (record.kind == RecordKind::kMatmul && (record.flags & channel::kInBackward) == 0) {
+    forward_thread_ = record.thread;
+  }
   switch (record.kind) {
     case RecordKind::kKernel:
     case RecordKind::kMatmul:
@@ -300,7 +303,7 @@ Status OpStream::PushCollective(const Record& record) {
     return Damaged("a collective of unknown kind, type or reduction");
   }
   PRISM_ASSIGN_OR_RETURN(const uint16_t slot, CommSlotOf(body.comm));
-  const RecordedCommunicator& comm = tables_.comm_slots[slot];
+  RecordedCommunicator& comm = tables_.comm_slots[slot];
   if (body.root >= comm.size) {
     return Damaged(fmt::format("root {} of a communicator of {} ranks", body.root, comm.size));
   }
@@ -310,6 +313,10 @@ Status OpStream::PushCollective(const Record& record) {
                                         .reduce = static_cast<graph::ReduceOp>(body.reduce),
                                         .root = RootAmongAscending(comm, body.root),
                                         .bytes = body.bytes};
+  if (shape.kind == graph::CollectiveKind::kAllReduce &&
+      forward_thread_.value_or(record.thread) != record.thread) {
+    comm.backward_sum_bytes += body.bytes;
+  }
   return AddOp(
       {.kind = OpKind::kCollective,
        .flags = static_cast<uint8_t>(body.grouped_with_next != 0 ? graph::kGroupedWithNext : 0),

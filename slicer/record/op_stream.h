@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -136,8 +137,9 @@ class OpStream {
   int32_t iteration_;
   bool inside_ = false;
   uint32_t next_index_ = 0;
-  uint8_t launch_flags_ = 0;         // graph::OpFlag bits given by the record being pushed
-  std::vector<PlacedOp> completed_;  // by the record being pushed
+  std::optional<uint16_t> forward_thread_;  // that multiplied last outside of a backward pass
+  uint8_t launch_flags_ = 0;                // graph::OpFlag bits given by the record being pushed
+  std::vector<PlacedOp> completed_;         // by the record being pushed
 
   // Numbering of the current iteration.
   OpTables tables_;

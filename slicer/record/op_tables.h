@@ -20,9 +20,10 @@ struct RecordedCommunicator {
   std::string name;
   int32_t size = 0;
   bool members_known = false;
-  std::vector<Rank> members;  // by rank in the communicator; empty when not known
-  uint64_t identity = 0;      // equal on all members, distinct per communicator; 0: not known
-  uint32_t group_number = 0;  // of its group, in the order in which the process created them
+  std::vector<Rank> members;       // by rank in the communicator; empty when not known
+  uint64_t identity = 0;           // equal on all members, distinct per communicator; 0: not known
+  uint32_t group_number = 0;       // of its group, in the order in which the process created them
+  int64_t backward_sum_bytes = 0;  // see graph::FragmentCommunicator
 
   // Compares what matters to an op: a program may recreate its groups in each iteration.
   bool operator==(const RecordedCommunicator& other) const {

@@ -21,7 +21,8 @@ Fragment FragmentOf(const Graph& graph, Rank rank) {
   fragment.memory = graph.role_of(rank).memory;
   for (const uint32_t comm : graph.ranks.comms(rank)) {
     FragmentCommunicator communicator{.name = graph.strings[graph.communicators.name[comm]],
-                                      .members = {}};
+                                      .members = {},
+                                      .backward_sum_bytes = 4096};
     for (const uint32_t member : graph.communicators.members_of(CommId(comm))) {
       communicator.members.emplace_back(member);
     }

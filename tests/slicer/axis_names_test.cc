@@ -95,6 +95,20 @@ TEST(AxisNames, tell_activations_from_gradients) {
     };
     EXPECT_THAT(NamesOf("a", "b", layers), ElementsAre("tp", "dp")) << stream;
   }
+  // Each waited for at once, in the backward pass alone.
+  ProgramBuilder builder(Rank(0), 2);
+  const uint16_t group = builder.CommSlot("", {Rank(0), Rank(1)});
+  for (int layer = 0; layer < 4; ++layer) {
+    builder.Kernel(kCompute, "gemm", 100, {.m = 8, .n = 8, .k = 8});
+    builder.Order(kCompute, kSide);
+    builder.Collective(kSide, group, kSum);
+    builder.Order(kSide, kCompute);
+  }
+  builder.Kernel(kCompute, "gemm", 100, {.m = 8, .n = 8, .k = 8});
+  Fragment rank = builder.Finish();
+  EXPECT_EQ(NameAxes({{"", 2}}, {.dp = 2}, {&rank}).front().name, "tp");
+  rank.comm_slots[0].backward_sum_bytes = 4 * kSum.bytes;
+  EXPECT_EQ(NameAxes({{"", 2}}, {.dp = 2}, {&rank}).front().name, "dp");
   // One parameter after the other, each waited for, behind the backward pass.
   const auto gradients = [](const Groups& groups) {
     groups.Multiply();

@@ -56,6 +56,27 @@ TEST(Recorder, builds_a_program_from_an_iteration) {
   EXPECT_THAT(fragment->comm_slots[0].members, ElementsAre(Rank(0), Rank(2), Rank(4), Rank(6)));
 }
 
+TEST(Recorder, sums_of_backward_passes_are_those_of_another_thread) {
+  RecordScript script;
+  script.CommInit(0, "", 4, 0, 2);
+  for (int i = 0; i < 3; ++i) {
+    script.Marker("iteration", true);
+    script.Matmul(8);
+    script.AllReduce(0, 100, 1);
+    script.OnThread(1);
+    script.InBackward(true);
+    script.Matmul(8);
+    script.InBackward(false);  // DistributedDataParallel's hook is none of the pass's ops
+    script.AllReduce(0, 300, 1);
+    script.OnThread(0);
+    script.Marker("iteration", false);
+  }
+  const Result<graph::Fragment> fragment = RecordAll(script);
+  ASSERT_TRUE(fragment.ok()) << fragment.status().message();
+  ASSERT_EQ(fragment->comm_slots.size(), 1U);
+  EXPECT_EQ(fragment->comm_slots[0].backward_sum_bytes, 300);
+}
+
 TEST(Recorder, host_time_is_added_up_by_kind_after_warm_up) {
   HostMeter meter;
   channel::Record record = {};
