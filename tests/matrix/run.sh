@@ -58,20 +58,19 @@ sys.exit(not m.version('torch').startswith('$1.'))" 2>/dev/null; then
   say "installing torch $1 from PyPI"
   python3 -m venv "$folder" >&2
   pip_install "$python" "torch==$1.*" numpy && return
+  local reached=
+  PIP_FIND_LINKS= "$python" -m pip download -q --no-deps -d "$work" numpy >&2 && reached=1
   rm -rf "$folder"
-  if "$own" -m pip download -q --no-deps -d "$work" numpy >&2; then
-    say "torch $1 could not be installed"
-    return 1
-  fi
-  echo "skipped: PyPI cannot be reached"
-  exit 0
+  [ -z "$reached" ] && echo "skipped: PyPI cannot be reached" && exit 0
+  say "torch $1 could not be installed"
+  return 1
 }
 
 failed=0
 for release in $releases; do
-  provide "$release" || { failed=1 && continue; }
   folder=$work/runs/$release
   mkdir -p "$folder"
+  provide "$release" || { failed=1 && continue; }
   for kind in $kinds; do
     say "torch $release, $kind"
     status=0
