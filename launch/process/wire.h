@@ -33,6 +33,7 @@ class WireWriter {
 
   [[nodiscard]] std::string Take() { return std::move(bytes_); }
   [[nodiscard]] bool empty() const { return bytes_.empty(); }
+  [[nodiscard]] size_t size() const { return bytes_.size(); }
 
  private:
   std::string bytes_;

@@ -19,7 +19,7 @@ namespace prism::shim {
 
 namespace {
 
-constexpr uint32_t kArenaVersion = 2;
+constexpr uint32_t kArenaVersion = 3;
 constexpr uint32_t kStagingAreas = 4096;  // communicators with two or more present members
 constexpr uint32_t kMailboxes = 16384;    // pairs of communicating present ranks, per communicator
 constexpr uint64_t kAreaAlignment = 4096;
@@ -355,6 +355,26 @@ bool ShortWait::IsOver() {
     all_wait_since_ms_ = now_ms;
   }
   return now_ms - all_wait_since_ms_ >= kAllWaitMs || now_ms - since_ms_ >= kLateMs;
+}
+
+std::span<StagingArea> ExchangeArena::staging_areas() {
+  return header_->staging_areas;
+}
+
+std::span<Mailbox> ExchangeArena::mailboxes() {
+  return header_->mailboxes;
+}
+
+uint64_t ExchangeArena::used() const {
+  return header_->used.load();
+}
+
+std::atomic<uint32_t>* ExchangeArena::waiting() {
+  return &header_->waiting;
+}
+
+const char* ExchangeArena::abort_reason() const {
+  return header_->abort_reason;
 }
 
 Signal* ExchangeArena::activity() {

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace prism::shim {
 
@@ -57,14 +58,14 @@ struct Signal {
 // What a member states about its call in a round; all others compare it with theirs.
 struct Post {
   uint64_t sequence;
-  uint64_t bytes;       // of the whole operation, counted as the operation does
-  int32_t rank;         // in the communicator
-  int32_t root;         // -1 none
-  uint8_t operation;    // ExchangeOperation
-  uint8_t element;      // Element
-  uint8_t reduce;       // ReduceKind
-  uint8_t any_valid;    // some byte of the send buffer was ever written
-  uint8_t chunk_valid;  // some byte of this round's chunk was ever written
+  uint64_t bytes;        // of the whole operation, counted as the operation does
+  int32_t rank;          // in the communicator
+  int32_t root;          // -1 none
+  uint8_t operation;     // ExchangeOperation
+  uint8_t element;       // Element
+  uint8_t reduce;        // ReduceKind
+  uint8_t any_valid;     // some byte of the send buffer was ever written
+  uint32_t chunk_bytes;  // of this round's chunk; 0: none of it was ever written
 };
 
 // Staging of one communicator. A round: wait until all have left the previous round, write post and
@@ -161,6 +162,15 @@ class ExchangeArena {
   void WaitActivity(uint32_t seen, Patience patience = Patience::kLong);
   [[nodiscard]] int32_t stall_seconds() const { return stall_seconds_; }
   [[nodiscard]] ExchangeStatus AbortedStatus() const;
+
+  // For what keeps arenas of several hosts equal (launch/emulate/run/exchange_mirror.h). An entry
+  // is in use if its key is not 0 and `ready` is 1. `used` grows with every new entry, before it is
+  // ready.
+  std::span<StagingArea> staging_areas();
+  std::span<Mailbox> mailboxes();
+  [[nodiscard]] uint64_t used() const;
+  std::atomic<uint32_t>* waiting();  // ranks in a short wait
+  [[nodiscard]] const char* abort_reason() const;
 
  private:
   friend class ShortWait;

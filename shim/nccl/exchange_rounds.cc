@@ -84,8 +84,8 @@ ExchangeStatus Rounds::Deposit(const void* source, size_t bytes) {
     if (bytes != 0 && post_.any_valid != 0 && own_chunk_ == nullptr) {
       own_chunk_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
     }
-    post_.chunk_valid =
-        own_chunk_ != nullptr && memory_->Read(source, bytes, own_chunk_.get()) ? 1 : 0;
+    const bool valid = own_chunk_ != nullptr && memory_->Read(source, bytes, own_chunk_.get());
+    post_.chunk_bytes = valid ? static_cast<uint32_t>(bytes) : 0;
     return {};
   }
   if (const ExchangeStatus attached = Attach(); !attached.ok()) {
@@ -97,8 +97,8 @@ ExchangeStatus Rounds::Deposit(const void* source, size_t bytes) {
   if (!free.ok()) {
     return Fail(free.code, free.message);
   }
-  post_.chunk_valid =
-      bytes != 0 && post_.any_valid != 0 && memory_->Read(source, bytes, own.chunk) ? 1 : 0;
+  const bool valid = bytes != 0 && post_.any_valid != 0 && memory_->Read(source, bytes, own.chunk);
+  post_.chunk_bytes = valid ? static_cast<uint32_t>(bytes) : 0;
   own.post = post_;
   return ArriveAndWait();
 }
@@ -148,7 +148,7 @@ bool Rounds::NothingValid() const {
 }
 
 const std::byte* Rounds::Chunk(size_t index) const {
-  if (PostOf(index).chunk_valid == 0) {
+  if (PostOf(index).chunk_bytes == 0) {
     return nullptr;
   }
   return members_ == nullptr ? own_chunk_.get() : members_[index].chunk;

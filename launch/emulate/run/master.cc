@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <string>
 #include <utility>
 
@@ -34,7 +33,8 @@ Master::Master(RunContext& context, MpiSession& session, Progress& progress)
       session_(session),
       progress_(progress),
       worker_(context, session),
-      slice_(context.options.iterations) {
+      slice_(context.options.iterations),
+      said_hello_(static_cast<size_t>(session.size())) {
 }
 
 Master::~Master() = default;
@@ -42,7 +42,7 @@ Master::~Master() = default;
 int Master::WorkerOf(Rank rank) const {
   const auto& ranks = context_.sandbox_ranks;
   const auto at = std::lower_bound(ranks.begin(), ranks.end(), rank) - ranks.begin();
-  return static_cast<int>(at % session_.size());
+  return worker_of_[static_cast<size_t>(at)];
 }
 
 void Master::TakeEmulated(MessageKind kind, WireReader* message, Coordinator* coordinator) {
@@ -65,13 +65,19 @@ Status Master::HandleMessage(const PeerMessage& message, Coordinator* coordinato
   switch (kind) {
     case MessageKind::kHello: {
       const auto process = static_cast<pid_t>(in.Get<int64_t>());
-      std::array<char, 256> host = {};
-      gethostname(host.data(), host.size() - 1);
-      if (in.GetText() == host.data() && process != getpid()) {
+      WorkerHost& host = said_hello_[static_cast<size_t>(message.from)].emplace();
+      host.name = in.GetText();
+      host.identity = in.GetText();
+      if (host.identity == ThisHost().identity && process != getpid()) {
         memory_.Watch(process);
       }
       return OkStatus();
     }
+    case MessageKind::kMeeting:
+      if (MeetingMessage meeting = GetMeeting(&in); meeting.number == emulations_) {
+        meetings_.push_back(std::move(meeting));
+      }
+      return OkStatus();
     case MessageKind::kRecorded: {
       PRISM_ASSIGN_OR_RETURN(RecordedRank recorded, GetRecorded(&in));
       slice_.Add(std::move(recorded));

@@ -10,12 +10,12 @@
 #include "graph/base/status.h"
 #include "graph/graph.h"
 #include "launch/emulate/clock/coordinator.h"
+#include "launch/emulate/run/hosts.h"
 #include "launch/emulate/run/messages.h"
 #include "launch/emulate/run/recorded_slice.h"
 #include "launch/emulate/run/run_context.h"
 #include "launch/emulate/run/worker.h"
 #include "launch/emulate/sandbox/memory_sampler.h"
-#include "launch/emulate/sandbox/shared_memory.h"
 #include "launch/process/mpi_session.h"
 #include "launch/process/progress.h"
 #include "replayer/engine/replay_result.h"
@@ -78,10 +78,11 @@ class Master {
   Status ReplayAll(RunOutcome* outcome);
   Status Emulate(RunOutcome* outcome);
   [[nodiscard]] Result<Coordinator> MakeCoordinator(const RunOutcome& outcome) const;
-  // Refers to `outcome` and the recorded slice. `store` may be null.
+  // Places the sandbox ranks, and has each host prepare for them. `store` may be null.
+  Status Meet(const RunOutcome& outcome, const StoreServer* store);
+  // For the workers of the meeting's host. Refers to `outcome` and the recorded slice.
   [[nodiscard]] EmulateMessage MakeEmulateMessage(const RunOutcome& outcome,
-                                                  const SharedMemory& exchange,
-                                                  const StoreServer* store) const;
+                                                  const MeetingMessage& meeting) const;
   // The rank whose behaviour is to be adopted before the emulation restarts; null: it is done.
   Result<std::optional<Rank>> EmulateOnce(RunOutcome* outcome);
   [[nodiscard]] bool MayAdopt(const Coordinator& coordinator) const;
@@ -103,7 +104,11 @@ class Master {
   MemorySampler memory_;
   Worker worker_;
   RecordedSlice slice_;
-  uint32_t emulations_ = 0;  // begun so far
+  std::vector<std::optional<WorkerHost>> said_hello_;  // by worker
+  Hosts hosts_;                                        // of the emulation
+  std::vector<int> worker_of_;                         // by sandbox rank
+  std::vector<MeetingMessage> meetings_;               // of the emulation, as hosts are ready
+  uint32_t emulations_ = 0;                            // begun so far
   std::set<Rank> adopted_;
   std::map<Rank, std::string> logs_;
   std::map<Rank, std::string> snapshots_;

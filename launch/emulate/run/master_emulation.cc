@@ -158,14 +158,45 @@ Result<Coordinator> Master::MakeCoordinator(const RunOutcome& outcome) const {
   return coordinator;
 }
 
+Status Master::Meet(const RunOutcome& outcome, const StoreServer* store) {
+  std::vector<WorkerHost> workers;
+  while (workers.size() < said_hello_.size()) {
+    if (const auto& host = said_hello_[workers.size()]) {
+      workers.push_back(*host);
+    } else {
+      PRISM_RETURN_IF_ERROR(Pump(nullptr));
+    }
+  }
+  hosts_ = GroupWorkers(workers);
+  worker_of_ = PlaceRanks(outcome.graph, hosts_);
+  if (hosts_.several()) {
+    progress_.Clear();
+    context_.logger.Info("sandbox ranks: {}",
+                         PlacesText(context_.sandbox_ranks, worker_of_, hosts_));
+  }
+  meetings_.clear();
+  MeetMessage meet;
+  meet.number = emulations_;
+  meet.leaders = hosts_.leaders;
+  meet.store_port = store == nullptr ? uint16_t{0} : store->port();
+  for (const int leader : hosts_.leaders) {
+    session_.Send(leader, Encode(meet));
+    ++meet.host;
+  }
+  while (meetings_.size() < hosts_.leaders.size()) {
+    PRISM_RETURN_IF_ERROR(Pump(nullptr));
+  }
+  return OkStatus();
+}
+
 EmulateMessage Master::MakeEmulateMessage(const RunOutcome& outcome,
-                                          const SharedMemory& exchange,
-                                          const StoreServer* store) const {
+                                          const MeetingMessage& meeting) const {
   EmulateMessage message;
   message.number = emulations_;
   message.graph_bytes = outcome.graph_bytes;
-  message.exchange = context_.sandbox_ranks.size() > 1 ? exchange.Path() : std::string();
-  message.store_port = store == nullptr ? uint16_t{0} : store->port();
+  message.exchange = context_.sandbox_ranks.size() > 1 ? meeting.exchange : std::string();
+  message.store_port = meeting.store_port;
+  message.worker_of = worker_of_;
   message.log_ranks = context_.log_ranks;
   message.snapshot_ranks = context_.snapshot_ranks;
   message.iterations = context_.options.iterations;
@@ -187,14 +218,15 @@ Result<std::optional<Rank>> Master::EmulateOnce(RunOutcome* outcome) {
                                            "sandbox rank"),
                              FormatCounted(context_.options.iterations, "iteration")));
   PRISM_ASSIGN_OR_RETURN(Coordinator coordinator, MakeCoordinator(*outcome));
-  const SharedMemory exchange("prism-exchange", kExchangeBytes);
-  if (!exchange.valid()) {
-    return EnvironmentLacks("cannot create shared memory for data between sandbox ranks");
-  }
   PRISM_ASSIGN_OR_RETURN(const auto store, StartStore(context_, context_.sandbox_ranks.size()));
-  const std::string message = Encode(MakeEmulateMessage(*outcome, exchange, store.get()));
-  for (int worker = 0; worker < session_.size(); ++worker) {
-    session_.Send(worker, message);
+  PRISM_RETURN_IF_ERROR(Meet(*outcome, store.get()));
+  for (const MeetingMessage& meeting : meetings_) {
+    const std::string message = Encode(MakeEmulateMessage(*outcome, meeting));
+    for (int worker = 0; worker < session_.size(); ++worker) {
+      if (hosts_.of_worker[static_cast<size_t>(worker)] == meeting.host) {
+        session_.Send(worker, message);
+      }
+    }
   }
   PRISM_RETURN_IF_ERROR(EmulateUntilDone(coordinator, store.get()));
   if (MayAdopt(coordinator)) {

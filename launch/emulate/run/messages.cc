@@ -17,6 +17,25 @@ std::vector<Rank> GetRanks(WireReader* message) {
   return ranks;
 }
 
+namespace {
+
+void PutNumbers(const std::vector<int>& numbers, WireWriter* message) {
+  message->Put<uint64_t>(numbers.size());
+  for (const int number : numbers) {
+    message->Put(number);
+  }
+}
+
+std::vector<int> GetNumbers(WireReader* message) {
+  std::vector<int> numbers(message->Get<uint64_t>());
+  for (int& number : numbers) {
+    number = message->Get<int>();
+  }
+  return numbers;
+}
+
+}  // namespace
+
 std::string Encode(const RecordedRank& recorded) {
   WireWriter out;
   out.Put(MessageKind::kRecorded).PutText(graph::SerializeFragment(recorded.fragment));
@@ -51,6 +70,37 @@ StoppedRank GetStopped(WireReader* message) {
   return read;
 }
 
+std::string Encode(const MeetMessage& message) {
+  WireWriter out;
+  out.Put(MessageKind::kMeet).Put(message.number).Put(message.host).Put(message.store_port);
+  PutNumbers(message.leaders, &out);
+  return out.Take();
+}
+
+MeetMessage GetMeet(WireReader* message) {
+  MeetMessage read;
+  read.number = message->Get<uint32_t>();
+  read.host = message->Get<int32_t>();
+  read.store_port = message->Get<uint16_t>();
+  read.leaders = GetNumbers(message);
+  return read;
+}
+
+std::string Encode(const MeetingMessage& message) {
+  WireWriter out;
+  out.Put(MessageKind::kMeeting).Put(message.number).Put(message.host);
+  return out.PutText(message.exchange).Put(message.store_port).Take();
+}
+
+MeetingMessage GetMeeting(WireReader* message) {
+  MeetingMessage read;
+  read.number = message->Get<uint32_t>();
+  read.host = message->Get<int32_t>();
+  read.exchange = message->GetText();
+  read.store_port = message->Get<uint16_t>();
+  return read;
+}
+
 std::string Encode(const EmulateMessage& message) {
   WireWriter out;
   out.Put(MessageKind::kEmulate)
@@ -58,6 +108,7 @@ std::string Encode(const EmulateMessage& message) {
       .PutText(message.graph_bytes)
       .PutText(message.exchange)
       .Put(message.store_port);
+  PutNumbers(message.worker_of, &out);
   PutRanks(message.log_ranks, &out);
   PutRanks(message.snapshot_ranks, &out);
   out.Put(message.iterations).PutText(message.values).Put<uint64_t>(message.value_bytes.size());
@@ -73,6 +124,7 @@ EmulateMessage GetEmulate(WireReader* message) {
   read.graph_bytes = message->GetText();
   read.exchange = message->GetText();
   read.store_port = message->Get<uint16_t>();
+  read.worker_of = GetNumbers(message);
   read.log_ranks = GetRanks(message);
   read.snapshot_ranks = GetRanks(message);
   read.iterations = message->Get<int32_t>();

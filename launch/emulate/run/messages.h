@@ -14,11 +14,15 @@
 namespace prism::launch {
 
 enum class MessageKind : uint8_t {
-  kHello,     // worker → 0: pid, host name
+  kHello,     // worker → 0: pid, WorkerHost
   kRecord,    // 0 → worker: RecordedLength, the value book so far; record these ranks
   kRecorded,  // worker → 0: RecordedRank
   kStopped,   // worker → 0: StoppedRank; recorded later, or the run fails
   kFailed,    // worker → 0: status code, message
+  kMeet,      // 0 → first worker of each host: MeetMessage; prepare for an emulation
+  kMeeting,   // first worker → 0: MeetingMessage
+  kExchange,  // first worker → first worker: number of the emulation, host, of its ExchangeMirror
+  kStore,     // first worker → first worker: number of the emulation, host, of its StoreRelay
   kEmulate,   // 0 → worker: EmulateMessage; start the emulation
   kOps,       // worker → 0: number of the emulation, RankEvents of its sandbox ranks
   kAnswers,   // 0 → worker: AnswerBatch, their virtual time
@@ -37,6 +41,28 @@ Result<RecordedRank> GetRecorded(WireReader* message);
 std::string Encode(const StoppedRank& stopped);
 StoppedRank GetStopped(WireReader* message);
 
+// Sent before an emulation begins.
+struct MeetMessage {
+  uint32_t number = 0;       // of the emulation in this run
+  int32_t host = 0;          // that gets the message
+  std::vector<int> leaders;  // by host: its first worker
+  uint16_t store_port = 0;   // of the StoreServer, on host 0; 0: there is none
+};
+
+// What the ranks of a host meet through.
+struct MeetingMessage {
+  uint32_t number = 0;
+  int32_t host = 0;
+  std::string exchange;     // MeetingPoint::exchange
+  uint16_t store_port = 0;  // MeetingPoint::store_port
+};
+
+// With the kind before it; what follows the kind.
+std::string Encode(const MeetMessage& message);
+MeetMessage GetMeet(WireReader* message);
+std::string Encode(const MeetingMessage& message);
+MeetingMessage GetMeeting(WireReader* message);
+
 // Sent when an emulation begins. Texts are views: into the sender's own strings when encoding, into
 // the received message when decoded.
 struct EmulateMessage {
@@ -44,6 +70,7 @@ struct EmulateMessage {
   std::string_view graph_bytes;  // as in graph.prism; its sandbox ranks are those to run
   std::string exchange;          // MeetingPoint::exchange
   uint16_t store_port = 0;       // MeetingPoint::store_port
+  std::vector<int> worker_of;    // by sandbox rank
   std::vector<Rank> log_ranks;   // shown live
   std::vector<Rank> snapshot_ranks;
   int32_t iterations = 0;

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
 #include <string>
 #include <utility>
@@ -19,6 +18,7 @@
 #include "graph/base/parallel.h"
 #include "graph/file.h"
 #include "graph/fragment.h"
+#include "launch/emulate/run/hosts.h"
 #include "launch/emulate/run/messages.h"
 #include "launch/exit_codes.h"
 #include "launch/process/interrupt.h"
@@ -35,9 +35,13 @@ void Nap(int64_t nanoseconds) {
 }
 
 std::string HelloMessage() {
-  std::array<char, 256> host = {};
-  gethostname(host.data(), host.size() - 1);
-  return WireWriter().Put(MessageKind::kHello).Put<int64_t>(getpid()).PutText(host.data()).Take();
+  const WorkerHost host = ThisHost();
+  return WireWriter()
+      .Put(MessageKind::kHello)
+      .Put<int64_t>(getpid())
+      .PutText(host.name)
+      .PutText(host.identity)
+      .Take();
 }
 
 bool Contains(const std::vector<Rank>& ascending, Rank rank) {
@@ -75,7 +79,14 @@ Status Worker::Record(WireReader* message) {
   return recording_->Add(ShareOf(ranks, session_.rank(), session_.size()), values, length);
 }
 
-EmulationStart Worker::MakeEmulationStart(const MeetingPoint& meeting) const {
+Status Worker::OpenMeeting(const MeetMessage& meet) {
+  PRISM_ASSIGN_OR_RETURN(meeting_, HostMeeting::Open(meet, session_));
+  session_.Send(0, Encode(meeting_->Describe()));
+  return OkStatus();
+}
+
+EmulationStart Worker::MakeEmulationStart(const MeetingPoint& meeting,
+                                          const std::vector<Rank>& ranks) const {
   EmulationStart start;
   start.iterations = context_.options.iterations;
   start.stall_timeout_s = context_.options.stall_timeout_s;
@@ -83,7 +94,7 @@ EmulationStart Worker::MakeEmulationStart(const MeetingPoint& meeting) const {
   start.on_gpu = context_.gpu.has_value();
   start.shares_gpu = SharesGpu(context_);
   start.perturbations = context_.perturbations;
-  for (const Rank rank : ShareOf(context_.sandbox_ranks, session_.rank(), session_.size())) {
+  for (const Rank rank : ranks) {
     SandboxRequest request;
     request.rank = rank;
     request.mode = start.on_gpu ? channel::Mode::kDevice : channel::Mode::kEmulate;
@@ -127,8 +138,12 @@ Status Worker::BeginEmulation(const EmulateMessage& message) {
     meeting.values = values_->Path();
   }
   PRISM_CHECK_EQ(message.value_bytes.size(), context_.sandbox_ranks.size());
+  std::vector<Rank> ranks;  // of this worker
   for (size_t i = 0; i < context_.sandbox_ranks.size(); ++i) {
     meeting.value_bytes[context_.sandbox_ranks[i]] = message.value_bytes[i];
+    if (message.worker_of[i] == session_.rank()) {
+      ranks.push_back(context_.sandbox_ranks[i]);
+    }
   }
   EmulationWorker::Hooks hooks;
   hooks.start_process = [this](const SandboxSpec& spec) { return starter_.Start(spec); };
@@ -145,8 +160,8 @@ Status Worker::BeginEmulation(const EmulateMessage& message) {
                          .PutText(history)
                          .Take());
   };
-  emulation_ =
-      std::make_unique<EmulationWorker>(graph_, MakeEmulationStart(meeting), std::move(hooks));
+  emulation_ = std::make_unique<EmulationWorker>(graph_, MakeEmulationStart(meeting, ranks),
+                                                 std::move(hooks));
   return emulation_->StartProcesses();
 }
 
@@ -155,14 +170,22 @@ void Worker::Handle(const std::string& message) {
   const auto kind = in.Get<MessageKind>();
   switch (kind) {
     case MessageKind::kRecord:
+    case MessageKind::kMeet:
     case MessageKind::kEmulate: {
-      const Status status =
-          kind == MessageKind::kRecord ? Record(&in) : BeginEmulation(GetEmulate(&in));
+      const Status status = kind == MessageKind::kRecord ? Record(&in)
+                            : kind == MessageKind::kMeet ? OpenMeeting(GetMeet(&in))
+                                                         : BeginEmulation(GetEmulate(&in));
       if (!status.ok()) {
         Fail(status);
       }
       return;
     }
+    case MessageKind::kExchange:
+    case MessageKind::kStore:
+      if (meeting_ != nullptr) {
+        meeting_->Take(kind, &in);
+      }
+      return;
     case MessageKind::kAnswers: {
       WireReader answers(in.GetText());
       if (emulation_ != nullptr) {
@@ -206,6 +229,7 @@ void Worker::ReportStacks() {
 
 bool Worker::Step() {
   Result<bool> busy = false;
+  const bool met = meeting_ != nullptr && meeting_->Step();
   if (TakeReportRequest()) {
     ReportStacks();
   }
@@ -224,7 +248,7 @@ bool Worker::Step() {
     Fail(busy.status());
     return true;
   }
-  return *busy;
+  return *busy || met;
 }
 
 void Worker::Wait() {
@@ -238,6 +262,7 @@ void Worker::Wait() {
 void Worker::KillProcesses() {
   recording_.reset();
   emulation_.reset();
+  meeting_.reset();
 }
 
 void Worker::Fail(const Status& status) {

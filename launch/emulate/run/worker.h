@@ -4,10 +4,12 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "graph/base/status.h"
 #include "graph/graph.h"
 #include "launch/emulate/clock/emulation_worker.h"
+#include "launch/emulate/run/host_meeting.h"
 #include "launch/emulate/run/messages.h"
 #include "launch/emulate/run/rank_starter.h"
 #include "launch/emulate/run/record_pass.h"
@@ -50,14 +52,17 @@ class Worker {
   void ReportStacks();
   Result<bool> StepRecording();
   Status Record(WireReader* message);
+  Status OpenMeeting(const MeetMessage& meet);
   Status BeginEmulation(const EmulateMessage& message);
-  EmulationStart MakeEmulationStart(const MeetingPoint& meeting) const;
+  [[nodiscard]] EmulationStart MakeEmulationStart(const MeetingPoint& meeting,
+                                                  const std::vector<Rank>& ranks) const;
 
   RunContext& context_;
   MpiSession& session_;
   RankStarter starter_;
   std::unique_ptr<RecordPass> recording_;
   graph::Graph graph_;
+  std::unique_ptr<HostMeeting> meeting_;  // if this is the first worker of its host
   std::unique_ptr<EmulationWorker> emulation_;
   std::unique_ptr<SharedMemory> values_;  // of the emulation
   bool stopped_ = false;

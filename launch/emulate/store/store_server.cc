@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <chrono>
@@ -24,7 +25,6 @@ namespace {
 
 constexpr uint32_t kLoopback = 0x7F000001;    // 127.0.0.1
 constexpr uint32_t kFirstStore = 0x7F010001;  // 127.1.0.1
-constexpr uint32_t kLoopbackNet = 0x7F;
 constexpr int kBacklog = 1024;
 
 int64_t NowMs() {
@@ -38,14 +38,13 @@ std::string AddressText(uint32_t address) {
                      (address >> 8U) & 0xFFU, address & 0xFFU);
 }
 
-// The address at this end of a connection, in the machine's order; 0 when there is none.
-uint32_t LocalAddress(int descriptor) {
+// The address of an end of a connection, in the machine's order; 0 when there is none.
+uint32_t AddressOfEnd(int descriptor, decltype(getsockname)* get) {
   sockaddr_in address = {};
   socklen_t size = sizeof(address);
-  if (getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
-    return 0;
-  }
-  return ntohl(address.sin_addr.s_addr);
+  return get(descriptor, reinterpret_cast<sockaddr*>(&address), &size) != 0
+             ? 0
+             : ntohl(address.sin_addr.s_addr);
 }
 
 }  // namespace
@@ -61,7 +60,8 @@ struct StoreServer::Connection {
   uint32_t address = 0;
   StoreRequestParser parser;
   bool validated = false;
-  uint32_t process = 0;  // 0: not known yet
+  uint32_t relay = 0;    // number of the host that it comes from; 0: this one
+  uint64_t process = 0;  // with the host's number above it; 0: not known yet
   std::string unsent;
   int64_t waits_since_ms = 0;
   bool reported = false;  // its current wait
@@ -134,8 +134,8 @@ StoreServer::Store& StoreServer::StoreAt(uint32_t address) {
 void StoreServer::Accept() {
   int descriptor = -1;
   while ((descriptor = accept4(listener_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
-    const uint32_t address = LocalAddress(descriptor);
-    if (address >> 24U != kLoopbackNet) {
+    const uint32_t address = AddressOfEnd(descriptor, getsockname);
+    if (!IsLoopback(address)) {
       close(descriptor);
       continue;
     }
@@ -144,6 +144,7 @@ void StoreServer::Accept() {
     auto connection = std::make_unique<Connection>();
     connection->descriptor = descriptor;
     connection->address = address;
+    connection->relay = std::max(AddressOfEnd(descriptor, getpeername), kFirstRelay) - kFirstRelay;
     connections_[descriptor] = std::move(connection);
   }
 }
@@ -189,7 +190,7 @@ Status StoreServer::Take(Connection& connection, const StoreRequest& request) {
                                 : BadFile("a client of the ranks' store is not a TCPStore client");
   }
   if (request.op == StoreOp::kPing) {
-    connection.process = static_cast<uint32_t>(request.number);
+    connection.process = uint64_t{connection.relay} << 32U | static_cast<uint32_t>(request.number);
   }
   bool taken = false;
   TakeControl(connection, request, &taken);
@@ -255,10 +256,11 @@ std::string StoreServer::Describe(const Connection& connection,
                                   const std::vector<std::string>& keys) const {
   const auto rank = rank_of_process_.find(connection.process);
   const auto name = names_.find(connection.address);
-  std::string text = fmt::format(
-      " ({}process {}, store {})",
-      rank == rank_of_process_.end() ? "" : fmt::format("rank {}, ", rank->second),
-      connection.process, name == names_.end() ? AddressText(connection.address) : name->second);
+  std::string text =
+      fmt::format(" ({}process {}, store {})",
+                  rank == rank_of_process_.end() ? "" : fmt::format("rank {}, ", rank->second),
+                  static_cast<uint32_t>(connection.process),
+                  name == names_.end() ? AddressText(connection.address) : name->second);
   if (!keys.empty()) {
     text = fmt::format("{}{}, pattern {}{}", keys.front(),
                        keys.size() == 1 ? "" : fmt::format(" and {} more", keys.size() - 1),
@@ -271,8 +273,8 @@ std::string StoreServer::Describe(const Connection& connection,
 // all that remain wait.
 void StoreServer::WatchWaits() {
   const int64_t now = NowMs();
-  std::set<uint32_t> alive;
-  std::set<uint32_t> waiting;
+  std::set<uint64_t> alive;
+  std::set<uint64_t> waiting;
   std::string blocked;
   for (auto& [descriptor, connection] : connections_) {
     if (connection->process == 0 || connection->address == kLoopback) {

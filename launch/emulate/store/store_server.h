@@ -29,6 +29,14 @@ inline constexpr std::string_view kAddressKey = "/prism/address/";  // + name of
 inline constexpr std::string_view kProcessKey = "/prism/process";   // "<rank> <process>"
 inline constexpr std::string_view kNameKey = "/prism/name";  // after a prefix: returns the prefix
 
+// Clients of other hosts come from this address plus the host's number (store_relay.h).
+inline constexpr uint32_t kFirstRelay = 0x7F020000;  // 127.2.0.0
+
+// Of an address in the machine's order.
+inline bool IsLoopback(uint32_t address) {
+  return address >> 24U == 0x7F;
+}
+
 struct StoreServerOptions {
   AbsentRanks ranks;
   // A wait for a key of unknown pattern is reported after this long, and ends the run when all
@@ -84,7 +92,7 @@ class StoreServer {
   std::map<uint32_t, std::unique_ptr<Store>> stores_;       // by address
   std::map<std::string, uint32_t, std::less<>> addresses_;  // by name of the store
   std::map<uint32_t, std::string> names_;                   // by address
-  std::map<uint32_t, int32_t> rank_of_process_;
+  std::map<uint64_t, int32_t> rank_of_process_;
   int64_t last_change_ms_ = 0;
   std::atomic<int64_t> request_count_{0};
 

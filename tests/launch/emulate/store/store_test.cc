@@ -6,8 +6,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <deque>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -19,6 +21,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "launch/emulate/store/store_relay.h"
 #include "launch/emulate/store/store_server.h"
 #include "launch/process/wire.h"
 
@@ -114,6 +117,45 @@ Status WaitForFailure(const StoreServer& server) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   return server.status();
+}
+
+// Clients of another host have numbers of processes that this one has, too.
+TEST(Store, clients_of_another_host_are_carried_to_it) {
+  const auto server = Start(2, 100);
+  std::deque<std::string> to_store;
+  std::deque<std::string> to_client;
+  auto far = StoreRelay::Open(0, [&](int, std::string bytes) { to_store.push_back(bytes); });
+  ASSERT_TRUE(far.ok());
+  StoreRelay near(server->port(), [&](int, std::string bytes) { to_client.push_back(bytes); });
+  std::atomic<bool> done = false;
+  std::thread carrier([&] {
+    while (!done) {
+      (*far)->Step();
+      near.Step();
+      for (; !to_store.empty(); to_store.pop_front()) {
+        near.Take(1, to_store.front());
+      }
+      for (; !to_client.empty(); to_client.pop_front()) {
+        (*far)->Take(0, to_client.front());
+      }
+    }
+  });
+  {
+    const Client here(server->port(), 0, 7);
+    const Client there((*far)->port(), 1, 7);
+    here.Set("/key", "value");
+    EXPECT_EQ(there.Get("/key"), "value");
+    there.Set("/long", std::string(300'000, 'x'));
+    EXPECT_EQ(here.Get("/long"), std::string(300'000, 'x'));
+    there.Send(WaitFor("/never"));
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    EXPECT_TRUE(server->status().ok()) << "rank 0 does not wait";
+    here.Send(WaitFor("/never"));
+    EXPECT_THAT(WaitForFailure(*server).message(),
+                testing::AllOf(HasSubstr("rank 0, process 7"), HasSubstr("rank 1, process 7")));
+  }
+  done = true;
+  carrier.join();
 }
 
 TEST(Store, absent_ranks_answer_by_pattern) {

@@ -1,0 +1,43 @@
+// The machines that the processes of a run are on, and which process runs each sandbox rank.
+//
+// Processes that see each other's memory and the same loopback interface are on one host: it has a
+// name, and also the ids of the kernel's boot and of their namespaces, so that two containers of
+// one machine are two hosts.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace prism::launch {
+
+struct WorkerHost {
+  std::string name;      // for people
+  std::string identity;  // equal where memory and loopback are shared
+};
+
+// Of this process.
+WorkerHost ThisHost();
+
+// Hosts are numbered in the order of their first workers, so that process 0 is on host 0.
+struct Hosts {
+  std::vector<std::string> names;  // by host
+  std::vector<int> leaders;        // by host: its first worker
+  std::vector<int> of_worker;      // by worker: its host
+
+  [[nodiscard]] bool several() const { return names.size() > 1; }
+};
+
+Hosts GroupWorkers(const std::vector<WorkerHost>& workers);
+
+// The worker of each sandbox rank of the graph. A host gets as many ranks as its share of the
+// workers; ranks that exchange most with those which a host has already go there.
+std::vector<int> PlaceRanks(const graph::Graph& graph, const Hosts& hosts);
+
+// "ranks 0-3 on h1; ranks 4-7 on h2".
+std::string PlacesText(const std::vector<Rank>& ranks,
+                       const std::vector<int>& worker_of,
+                       const Hosts& hosts);
+
+}  // namespace prism::launch
