@@ -50,7 +50,10 @@ void RankStarter::StartServer() {
     return;
   }
   asked_ = true;
-  tried_ = options.program.empty() && !options.strict;
+  if (options.program.empty() && !options.strict) {
+    tried_ = true;
+    patience_s_ = kLeastPatienceS;
+  }
   SandboxRequest request;
   request.rank = Rank(0);
   request.present = {request.rank};
