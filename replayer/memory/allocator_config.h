@@ -8,6 +8,9 @@
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <string_view>
+
+#include "graph/base/status.h"
 
 namespace prism::replayer {
 
@@ -38,5 +41,11 @@ struct AllocatorConfig {
 
   bool operator==(const AllocatorConfig&) const = default;
 };
+
+// "max_split_size_mb:128,expandable_segments:True,roundup_power2_divisions:[256:1,>:4]". An option
+// that torch knows but that changes no address (pinned_*, release_lock_on_cudamalloc, ...) is
+// ignored; an unknown one, or backend:cudaMallocAsync, which is a different allocator, is refused
+// with kInvalidArgument, as torch does.
+Result<AllocatorConfig> ParseAllocatorConfig(std::string_view text);
 
 }  // namespace prism::replayer

@@ -1,5 +1,6 @@
 // Laws of the caching allocator's simulation that hold for any sequence of requests, and a second,
 // simplest possible implementation of the classic rules to compare with.
+#include "replayer/memory/allocator_config.h"
 #include "replayer/memory/caching_allocator.h"
 
 #include <algorithm>
@@ -12,7 +13,6 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/allocator_script.h"
-#include "tests/support/allocator_settings.h"
 
 namespace prism::replayer {
 namespace {
@@ -20,7 +20,6 @@ namespace {
 using prism::testing::AllocatorScriptOptions;
 using prism::testing::AllocatorStep;
 using prism::testing::AllocatorStepKind;
-using prism::testing::ParseAllocatorConfig;
 using prism::testing::RandomAllocatorScript;
 
 // Segments never merge, the blocks of a segment are in order, every search starts at the beginning.

@@ -11,9 +11,9 @@
 
 #include <gtest/gtest.h>
 
+#include "replayer/memory/allocator_config.h"
 #include "replayer/memory/caching_allocator.h"
 #include "tests/support/allocator_script.h"
-#include "tests/support/allocator_settings.h"
 #include "tests/support/preload.h"
 #include "tests/support/scratch_folder.h"
 
@@ -23,7 +23,6 @@ namespace {
 using prism::testing::AllocatorScriptOptions;
 using prism::testing::AllocatorStep;
 using prism::testing::AllocatorStepKind;
-using prism::testing::ParseAllocatorConfig;
 
 // What the program said.
 struct RealRun {
