@@ -10,6 +10,7 @@
 #include "graph/base/units.h"
 #include "replayer/report/gantt.h"
 #include "replayer/report/heat_map.h"
+#include "replayer/report/html_page.h"
 #include "replayer/report/json.h"
 #include "replayer/report/text.h"
 #include "replayer/report/what_matters_report.h"
@@ -19,39 +20,6 @@ namespace prism::replayer {
 namespace {
 
 constexpr size_t kMaxStages = 64;
-constexpr size_t kMaxRows = 40;  // of a table
-
-constexpr const char* kStyle =
-    "body{font-family:sans-serif;max-width:1240px;margin:24px auto;color:#222}"
-    "pre{background:#f6f6f6;padding:12px;overflow-x:auto}"
-    "table{border-collapse:collapse;font-size:13px}"
-    "td,th{padding:2px 10px;text-align:right;border-bottom:1px solid #ddd}"
-    "td:first-child,th:first-child{text-align:left}"
-    ".key{display:inline-block;width:12px;height:12px;margin:0 4px 0 16px}"
-    "svg{max-width:100%;height:auto}li{font-size:13px}";
-
-// A table whose rows are as long as its head; of more than kMaxRows rows only the first are shown.
-std::string Table(const std::vector<std::string>& head,
-                  const std::vector<std::vector<std::string>>& rows) {
-  std::string text = "<table><tr>";
-  for (const std::string& cell : head) {
-    text += fmt::format("<th>{}</th>", XmlText(cell));
-  }
-  text += "</tr>\n";
-  for (size_t i = 0; i < std::min(rows.size(), kMaxRows); ++i) {
-    text += "<tr>";
-    for (const std::string& cell : rows[i]) {
-      text += fmt::format("<td>{}</td>", XmlText(cell));
-    }
-    text += "</tr>\n";
-  }
-  text += "</table>\n";
-  if (rows.size() > kMaxRows) {
-    text += fmt::format("<p>{} more rows are left out.</p>\n",
-                        FormatCount(static_cast<int64_t>(rows.size() - kMaxRows)));
-  }
-  return text;
-}
 
 std::string Share(DurationNs part, DurationNs whole) {
   return fmt::format("{:.1f} %", 100.0 * static_cast<double>(part) /
@@ -102,9 +70,9 @@ std::string RolesSection(const graph::Graph& graph, const ReplayResult& result) 
              "<h2>Roles</h2>\n<p>Times are those of the role's lowest rank. A GPU has {} of "
              "memory.</p>\n",
              FormatBytes(graph.cluster.gpu.memory_bytes)) +
-         Table({"role", "ranks", "lowest", "compute", "exposed comm", "bubble", "idle", "allocated",
-                "reserved", "device"},
-               rows);
+         HtmlTable({"role", "ranks", "lowest", "compute", "exposed comm", "bubble", "idle",
+                    "allocated", "reserved", "device"},
+                   rows);
 }
 
 std::string RanksSection(const graph::Graph& graph, const ReplayResult& result) {
@@ -142,8 +110,9 @@ std::string CommunicatorsSection(const graph::Graph& graph, const ReplayResult& 
   }
   return "<h2>Communicators</h2>\n<p>Calls, bytes and times of the busiest of each name and "
          "size, in one iteration.</p>\n" +
-         Table({"name", "ranks", "communicators", "calls", "bytes", "transfer", "longest waits"},
-               rows);
+         HtmlTable(
+             {"name", "ranks", "communicators", "calls", "bytes", "transfer", "longest waits"},
+             rows);
 }
 
 std::string MattersSection(const WhatMatters& matters) {
@@ -157,7 +126,7 @@ std::string MattersSection(const WhatMatters& matters) {
              "<h2>What matters</h2>\n<p>The iteration of {} with one thing 10 % faster, each by a "
              "replay of the whole job.</p>\n",
              FormatDuration(matters.iteration_ns)) +
-         Table({"10 % faster", "takes", "iteration", "saved", "of its 10 %", ""}, rows);
+         HtmlTable({"10 % faster", "takes", "iteration", "saved", "of its 10 %", ""}, rows);
 }
 
 std::string List(const std::string& title, const std::vector<std::string>& lines) {
@@ -213,15 +182,11 @@ std::string HtmlReport(const graph::Graph& graph,
   const std::string title =
       fmt::format("{} on {} × {}", summary.job.name.empty() ? "job" : summary.job.name,
                   FormatCount(summary.job.parallel.world_size()), summary.gpu);
-  return fmt::format(
-             "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-             "<title>{0}</title><style>{1}</style></head><body>\n<h1>{0}</h1>\n"
-             "<pre>{2}</pre>\n",
-             XmlText(title), kStyle, XmlText(SummaryText(summary, {}))) +
-         (matters == nullptr ? "" : MattersSection(*matters)) + PipelineSection(graph, result) +
-         RolesSection(graph, result) + RanksSection(graph, result) +
-         CommunicatorsSection(graph, result) + NotesSection(summary) + ScriptData(summary) +
-         "</body></html>\n";
+  return HtmlPage(title, fmt::format("<pre>{}</pre>\n", XmlText(SummaryText(summary, {}))) +
+                             (matters == nullptr ? "" : MattersSection(*matters)) +
+                             PipelineSection(graph, result) + RolesSection(graph, result) +
+                             RanksSection(graph, result) + CommunicatorsSection(graph, result) +
+                             NotesSection(summary) + ScriptData(summary));
 }
 
 }  // namespace prism::replayer

@@ -39,7 +39,8 @@ struct Event {
   int64_t group_size = 0;
   std::vector<int64_t> input_dims;  // elements of each input; from the host's range
   std::string input_type;           // of the first one
-  bool is_timed = true;             // its times are numbers, and it does not end before it begins
+  KinetoMemory memory;
+  bool is_timed = true;  // its times are numbers, and it does not end before it begins
 };
 
 // What a category of events is, in lower case. Older profilers write "Kernel" and "Runtime", others
@@ -97,7 +98,8 @@ std::vector<uint32_t> RanksIn(std::string_view text, int64_t size) {
 // list "traceEvents" of the outermost object, or of the outermost list, which is read as that one.
 class TraceHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, TraceHandler> {
  public:
-  TraceHandler(const std::string& range, KinetoTrace* trace) : asked_(range), trace_(*trace) {}
+  TraceHandler(const std::string& range, KinetoParts parts, KinetoTrace* trace)
+      : asked_(range), parts_(parts), trace_(*trace) {}
 
   // Whether something was opened and is not closed yet.
   [[nodiscard]] bool is_inside() const { return !path_.empty(); }
@@ -252,24 +254,38 @@ class TraceHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Trac
         range.thread = Clamped(number);
       }
     } else if (path_.size() == kArgumentDepth && path_[2] == "args") {
-      if (key == "stream") {
-        range.stream = Clamped(number);
-      } else if (key == "correlation") {
-        range.correlation = Clamped(number);
-      } else if (int64_t* rank = RankOf(key); rank != nullptr) {
-        *rank = Clamped(number);
-      } else if (key == "device") {
-        range.device = Clamped(number);
-      } else if (key == "Group size") {
-        event_.group_size = Clamped(number);
-      } else if (key == "In msg nelems") {
-        event_.in_elements = Clamped(number);
-      } else if (key == "Out msg nelems") {
-        event_.out_elements = Clamped(number);
+      if (int64_t* argument = NumberOf(key); argument != nullptr) {
+        *argument = Clamped(number);
       }
     } else if (InArgument("Input Dims") && !event_.input_dims.empty()) {
       MultiplyDim(number);
     }
+  }
+
+  // Where a number among the arguments is kept; null: it is not.
+  int64_t* NumberOf(std::string_view key) {
+    KinetoRange& range = event_.range;
+    KinetoMemory& memory = event_.memory;
+    const std::pair<std::string_view, int64_t*> numbers[] = {
+        {"stream", &range.stream},
+        {"correlation", &range.correlation},
+        {"device", &range.device},
+        {"bytes", &range.bytes},
+        {"Src Rank", &range.collective.source},
+        {"Dst Rank", &range.collective.destination},
+        {"Group size", &event_.group_size},
+        {"In msg nelems", &event_.in_elements},
+        {"Out msg nelems", &event_.out_elements},
+        {"Addr", &memory.address},
+        {"Bytes", &memory.bytes},
+        {"Device Type", &memory.device_type},
+        {"Device Id", &memory.device},
+        {"Total Allocated", &memory.allocated},
+        {"Total Reserved", &memory.reserved},
+    };
+    const auto* const found =
+        std::ranges::find(numbers, key, &std::pair<std::string_view, int64_t*>::first);
+    return found == std::end(numbers) ? nullptr : found->second;
   }
 
   void MultiplyDim(double number) {
@@ -290,19 +306,43 @@ class TraceHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Trac
   }
 
   void Keep() {
+    KinetoRange& range = event_.range;
     if (event_.phase != "X") {
+      KeepMemory();
       return;
     }
     const std::string category = LowerCase(event_.category);
-    KinetoRange& range = event_.range;
     std::vector<KinetoRange>* const kept = ListOf(category);
-    if (kept == nullptr || !event_.is_timed) {
-      trace_.untimed += kept == nullptr ? 0 : 1;
+    const bool is_function = category == "python_function";
+    const bool is_op =
+        parts_ == KinetoParts::kAll &&
+        (kept == &trace_.issues ||
+         (kept == nullptr && (is_function || category == "cpu_op" || category == "operator")));
+    if (kept == nullptr && !is_op) {
+      return;
+    }
+    if (!event_.is_timed) {
+      ++trace_.untimed;
+      return;
+    }
+    if (is_op) {
+      trace_.ops.push_back(
+          {range.name, range.begin_ns, range.duration_ns, range.thread, is_function});
+    }
+    if (kept == nullptr) {
       return;
     }
     FillCollective();
     range.stream = range.stream < 0 ? range.thread : range.stream;
     kept->push_back(std::move(range));
+  }
+
+  void KeepMemory() {
+    if (parts_ == KinetoParts::kAll && event_.range.name == "[memory]" && event_.is_timed) {
+      event_.memory.time_ns = event_.range.begin_ns;
+      event_.memory.thread = event_.range.thread;
+      trace_.memory.push_back(event_.memory);
+    }
   }
 
   // Where events of the category and of this event's name are kept; null: nowhere.
@@ -342,6 +382,7 @@ class TraceHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Trac
   }
 
   const std::string& asked_;
+  KinetoParts parts_;
   KinetoTrace& trace_;
   bool too_deep_ = false;
   std::vector<std::string> path_;  // the last key read in each enclosing object
@@ -389,9 +430,10 @@ void DropRepeatedSteps(std::vector<KinetoRange>* steps) {
 
 Result<KinetoTrace> ReadKinetoTrace(std::string_view bytes,
                                     const std::string& file,
-                                    const std::string& range) {
+                                    const std::string& range,
+                                    KinetoParts parts) {
   KinetoTrace trace;
-  TraceHandler handler(range, &trace);
+  TraceHandler handler(range, parts, &trace);
   rapidjson::GenericReader<rapidjson::UTF8<>, rapidjson::UTF8<>, ThrowingAllocator> reader;
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   if (bytes.starts_with(kByteOrderMark)) {
@@ -416,6 +458,8 @@ Result<KinetoTrace> ReadKinetoTrace(std::string_view bytes,
        {&trace.steps, &trace.calls, &trace.issues, &trace.tasks}) {
     Sort(ranges);
   }
+  std::ranges::stable_sort(trace.ops, {}, &KinetoOp::begin_ns);
+  std::ranges::stable_sort(trace.memory, {}, &KinetoMemory::time_ns);
   DropRepeatedSteps(&trace.steps);
   if (trace.tasks.empty() || trace.calls.empty()) {
     return BadFile(fmt::format(

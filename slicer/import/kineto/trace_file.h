@@ -36,30 +36,60 @@ struct KinetoRange {
   int64_t device = 0;        // GPU: of the process
   int64_t stream = -1;       // GPU: as CUPTI numbers them
   int64_t correlation = -1;  // shared by a call and the GPU task that it launched
+  int64_t bytes = 0;         // of a copy or memset; 0: not stated
   KinetoCollective collective;
 
   [[nodiscard]] TimeNs end_ns() const { return begin_ns + duration_ns; }
 };
 
+// What the host was in: an op of the framework, or with stacks a function of Python.
+struct KinetoOp {
+  std::string name;
+  TimeNs begin_ns = 0;
+  DurationNs duration_ns = 0;
+  int64_t thread = -1;
+  bool is_function = false;
+
+  [[nodiscard]] TimeNs end_ns() const { return begin_ns + duration_ns; }
+};
+
+// An allocation of a framework, or what was freed, which has negative bytes; -1: not stated.
+struct KinetoMemory {
+  TimeNs time_ns = 0;
+  int64_t thread = -1;
+  int64_t address = -1;
+  int64_t bytes = 0;
+  int64_t device_type = -1;  // as c10::DeviceType counts: 0 CPU, 1 CUDA
+  int64_t device = -1;
+  int64_t allocated = -1;  // of the device, after it
+  int64_t reserved = -1;   // likewise
+};
+
+// What is kept of a profile: what a step's program needs, or ops and memory as well.
+enum class KinetoParts : uint8_t { kCalls, kAll };
+
 // Each list is sorted by begin; ranges that begin together are in the order of the file.
 struct KinetoTrace {
-  int64_t rank = -1;                // -1: not stated
-  int64_t world = -1;               // likewise
-  std::string gpu;                  // "" likewise
-  int64_t gpu_bytes = 0;            // of its memory; 0: not stated
-  std::vector<KinetoRange> steps;   // ProfilerStep#N, or the ranges of the name that was asked for
-  std::vector<KinetoRange> calls;   // of CUDA's runtime and driver
-  std::vector<KinetoRange> issues;  // host ranges that issue a collective: nccl:all_reduce
-  std::vector<KinetoRange> tasks;   // kernels, copies and memsets of the GPU
-  bool is_cut_off = false;          // the file ends early; what came before is kept
-  int64_t long_names = 0;           // of events, of which only the first 4,096 bytes are kept
-  int64_t untimed = 0;              // events left out: their times are no numbers, or negative
+  int64_t rank = -1;                 // -1: not stated
+  int64_t world = -1;                // likewise
+  std::string gpu;                   // "" likewise
+  int64_t gpu_bytes = 0;             // of its memory; 0: not stated
+  std::vector<KinetoRange> steps;    // ProfilerStep#N, or the ranges of the name that was asked for
+  std::vector<KinetoRange> calls;    // of CUDA's runtime and driver
+  std::vector<KinetoRange> issues;   // host ranges that issue a collective: nccl:all_reduce
+  std::vector<KinetoRange> tasks;    // kernels, copies and memsets of the GPU
+  std::vector<KinetoOp> ops;         // only of KinetoParts::kAll, with issues
+  std::vector<KinetoMemory> memory;  // likewise
+  bool is_cut_off = false;           // the file ends early; what came before is kept
+  int64_t long_names = 0;            // of events, of which only the first 4,096 bytes are kept
+  int64_t untimed = 0;               // events left out: their times are no numbers, or negative
 };
 
 // `range`: name of the host ranges that are the steps; "": ProfilerStep#N.
 // kBadFile: "<file>: byte N: ...".
 Result<KinetoTrace> ReadKinetoTrace(std::string_view bytes,
                                     const std::string& file,
-                                    const std::string& range = "");
+                                    const std::string& range = "",
+                                    KinetoParts parts = KinetoParts::kCalls);
 
 }  // namespace prism::slicer
