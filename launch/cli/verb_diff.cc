@@ -1,6 +1,7 @@
 // prism diff: how two graphs, or the results of two runs, differ.
 #include <filesystem>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -14,6 +15,7 @@
 #include "graph/base/units.h"
 #include "graph/diff/diff.h"
 #include "graph/validate/valid_graph.h"
+#include "launch/analyse/profile/profile_report.h"
 #include "launch/cli/json_leaves.h"
 #include "launch/cli/verb.h"
 
@@ -33,6 +35,7 @@ struct NumberDifference {
 
 struct DiffOptions {
   bool strict = false;
+  int64_t step = -1;
 };
 
 struct Differences {
@@ -142,6 +145,18 @@ std::string DiffJson(const Differences& differences) {
   return text + "\n";
 }
 
+Result<VerbOutput> DiffProfiles(const VerbArguments& arguments, const DiffOptions& options) {
+  if (options.strict) {
+    return InvalidArgument("--strict does not apply to profiles, of which no two are equal");
+  }
+  PRISM_ASSIGN_OR_RETURN(
+      const TableReport report,
+      CompareProfiles(arguments.operands()[0], arguments.operands()[1], {.step = options.step}));
+  return VerbOutput{
+      arguments.format() == OutputFormat::kJson ? TablesJson(report) : TablesText(report),
+      OkStatus()};
+}
+
 Result<VerbOutput> RunDiff(const VerbArguments& arguments, const DiffOptions& options) {
   std::string left = arguments.operands()[0];
   std::string right = arguments.operands()[1];
@@ -158,6 +173,12 @@ Result<VerbOutput> RunDiff(const VerbArguments& arguments, const DiffOptions& op
     return InvalidArgument(
         fmt::format("{} and {}: one is a folder and one is not; give two graphs or two run folders",
                     left, right));
+  }
+  if (!runs && (IsProfileFile(left) || IsProfileFile(right))) {
+    return DiffProfiles(arguments, options);
+  }
+  if (options.step >= 0) {
+    return InvalidArgument("--step chooses a step of profiles; leave it out");
   }
   Differences differences;
   if (runs) {
@@ -184,11 +205,15 @@ Result<VerbOutput> RunDiff(const VerbArguments& arguments, const DiffOptions& op
 
 Verb DiffVerb() {
   return MakeVerb<DiffOptions>(
-      {"diff", "A B", "compare two graphs or two run folders",
-       "Run folders are compared by the numbers in summary.json and by their graphs.\n"
+      {"diff", "A B", "compare two graphs, two run folders or two profiles",
+       "Run folders are compared by the numbers in summary.json and by their graphs, profiles of\n"
+       "torch.profiler by the time of their kernels and ops (prism report --help says what of "
+       "them\ncounts).\n"
        "Differences do not change the exit code, unless --strict is given.\n",
        2, 2},
-      {{"strict", &DiffOptions::strict, Switch(), "exit with code 4 if there is any difference"}},
+      {{"strict", &DiffOptions::strict, Switch(), "exit with code 4 if there is any difference"},
+       {"step", &DiffOptions::step, WholeNumber(0, std::numeric_limits<int32_t>::max()),
+        "N of the mark ProfilerStep#N that counts (profiles)", "all but the last"}},
       RunDiff);
 }
 

@@ -1,15 +1,20 @@
-// prism mem: what fills the device of one rank at its peak.
+// prism mem: what fills the device of one rank at its peak; of a memory snapshot of torch, what its
+// allocator did and what other settings would have taken.
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "graph/base/file.h"
 #include "graph/base/json_writer.h"
 #include "graph/base/units.h"
 #include "graph/describe.h"
 #include "graph/validate/valid_graph.h"
+#include "launch/analyse/memory/snapshot_report.h"
 #include "launch/cli/verb.h"
 #include "replayer/memory/approximated_peaks.h"
 #include "replayer/memory/worst_rank.h"
@@ -19,6 +24,8 @@ namespace {
 
 struct MemOptions {
   std::optional<int64_t> rank;
+  std::optional<int64_t> device;
+  std::vector<std::string> settings;
 };
 
 const char* MarkName(graph::Mark mark) {
@@ -159,15 +166,38 @@ std::string MemJson(const MemoryView& view) {
   return text + "\n";
 }
 
+Result<VerbOutput> ReportSnapshot(const VerbArguments& arguments, const MemOptions& options) {
+  if (options.rank) {
+    return InvalidArgument("--rank does not apply to a memory snapshot; choose with --device");
+  }
+  const std::string& path = arguments.operands().front();
+  PRISM_ASSIGN_OR_RETURN(const MappedFile mapped, MappedFile::Open(path));
+  PRISM_ASSIGN_OR_RETURN(const SnapshotFile file, ReadSnapshot(mapped.bytes(), path));
+  PRISM_ASSIGN_OR_RETURN(
+      const TableReport report,
+      ReportOfSnapshot(file, {options.device.value_or(-1), options.settings}, path));
+  return VerbOutput{
+      arguments.format() == OutputFormat::kJson ? TablesJson(report) : TablesText(report),
+      OkStatus()};
+}
+
 Result<VerbOutput> RunMem(const VerbArguments& arguments, const MemOptions& options) {
-  PRISM_ASSIGN_OR_RETURN(const graph::LoadedGraph loaded,
-                         graph::LoadValidGraph(arguments.operands().front()));
+  const std::string& path = arguments.operands().front();
+  std::error_code ignored;
+  if (std::filesystem::is_regular_file(path, ignored) &&
+      IsPickle(ReadBeginning(path, kPickleBegin))) {
+    return ReportSnapshot(arguments, options);
+  }
+  if (options.device || !options.settings.empty()) {
+    return InvalidArgument("--device and --settings are for memory snapshots; leave them out");
+  }
+  PRISM_ASSIGN_OR_RETURN(const graph::LoadedGraph loaded, graph::LoadValidGraph(path));
   const Rank worst = replayer::WorstRank(loaded.graph);
   if (loaded.graph.role_of(worst).memory.device_bytes() == 0) {
     return BadFile(
         fmt::format("{}: has no memory of any rank, like every imported graph; record the job with "
                     "prism-emulate",
-                    arguments.operands().front()));
+                    path));
   }
   const int64_t rank = options.rank.value_or(worst.value());
   PRISM_RETURN_IF_ERROR(CheckRank(rank, loaded.graph));
@@ -181,13 +211,22 @@ Result<VerbOutput> RunMem(const VerbArguments& arguments, const MemOptions& opti
 
 Verb MemVerb() {
   return MakeVerb<MemOptions>(
-      {"mem", "GRAPH", "what fills the device memory of one rank at its peak",
+      {"mem", "GRAPH|SNAPSHOT", "what fills the device memory of one rank at its peak",
        "source: recorded (this rank ran while recording), sandbox (it ran in the emulation),\n"
        "role (as the recorded rank of its role, or predicted if none was recorded) or like (its\n"
        "role communicates the same way, but its optimizer shards differ, so the peak is a "
-       "range).\n",
+       "range).\n"
+       "SNAPSHOT is what torch.cuda.memory._dump_snapshot writes: what is in use and free, the "
+       "peak\nof its history, and the memory that other settings of the allocator would take.\n",
        1, 1},
-      {{"rank", &MemOptions::rank, AnyRank(), "global rank", "the worst"}}, RunMem);
+      {{"rank", &MemOptions::rank, AnyRank(), "global rank", "the worst"},
+       {"device", &MemOptions::device, WholeNumber(0, 1023), "number of the device (snapshots)",
+        "that of the most reserved memory"},
+       {"settings", &MemOptions::settings, Text("PYTORCH_ALLOC_CONF"),
+        "settings to simulate, in addition to the usual ones (snapshots); several times for "
+        "several",
+        "none"}},
+      RunMem);
 }
 
 }  // namespace prism::launch

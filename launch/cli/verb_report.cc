@@ -1,6 +1,8 @@
 // prism report: the summary of a finished run again, and why its iteration is as long as it is. A
-// run folder is replayed as its config.toml says.
+// run folder is replayed as its config.toml says. Of profiles: where their time goes.
+#include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <set>
 #include <string>
 #include <system_error>
@@ -9,8 +11,10 @@
 #include <fmt/format.h>
 
 #include "graph/base/file.h"
+#include "graph/validate/limits.h"
 #include "graph/validate/valid_graph.h"
 #include "launch/analyse/explanation.h"
+#include "launch/analyse/profile/profile_report.h"
 #include "launch/analyse/replay_summary.h"
 #include "launch/cli/json_leaves.h"
 #include "launch/cli/replay_arguments.h"
@@ -76,7 +80,55 @@ Result<FinishedRun> LoadRun(const std::string& path) {
   return run;
 }
 
+const std::vector<Option<ProfileChoice>>& ProfileTable() {
+  static const std::vector<Option<ProfileChoice>> table = {
+      {"step", &ProfileChoice::step, WholeNumber(0, std::numeric_limits<int32_t>::max()),
+       "N of the mark ProfilerStep#N that counts (profiles)", "all but the last"},
+      {"last-step", &ProfileChoice::last_step, Switch(),
+       "the last step counts as well (profiles)"}};
+  return table;
+}
+
+// Options of graphs do not apply to profiles, nor the reverse.
+Status CheckFlags(const VerbArguments& arguments, bool of_profiles) {
+  const std::vector<OptionRow> own = RowsOf(ProfileTable());
+  for (const auto& [key, given] : arguments.given()) {
+    const bool is_own =
+        std::ranges::any_of(own, [&](const OptionRow& row) { return row.key() == key; });
+    const bool is_common = key == "html" || key == "format";
+    if (!is_common && is_own != of_profiles) {
+      return InvalidArgument(fmt::format("{} does not apply to {}; leave it out", given.origin,
+                                         of_profiles ? "profiles" : "a run or graph"));
+    }
+  }
+  return OkStatus();
+}
+
+Result<VerbOutput> ReportProfiles(const VerbArguments& arguments) {
+  PRISM_RETURN_IF_ERROR(arguments.CheckOutput("html", arguments.operands()));
+  ProfileChoice choice;
+  PRISM_RETURN_IF_ERROR(ReadOptions(ProfileTable(), arguments.given(), &choice));
+  if (choice.last_step && choice.step >= 0) {
+    return InvalidArgument("--step and --last-step both choose what counts; name one");
+  }
+  PRISM_ASSIGN_OR_RETURN(const TableReport report, ReportOfProfiles(arguments.operands(), choice));
+  if (arguments.Has("html")) {
+    PRISM_RETURN_IF_ERROR(WriteFileAtomically(arguments.Text("html"), TablesHtml(report)));
+  }
+  return VerbOutput{
+      arguments.format() == OutputFormat::kJson ? TablesJson(report) : TablesText(report),
+      OkStatus()};
+}
+
 Result<VerbOutput> RunReport(const VerbArguments& arguments) {
+  const bool of_profiles = IsProfileFile(arguments.operands().front());
+  PRISM_RETURN_IF_ERROR(CheckFlags(arguments, of_profiles));
+  if (of_profiles) {
+    return ReportProfiles(arguments);
+  }
+  if (arguments.operands().size() > 1) {
+    return InvalidArgument("reports are of one run or graph, or of profiles; name one");
+  }
   PRISM_RETURN_IF_ERROR(arguments.CheckOutput("html"));
   PRISM_ASSIGN_OR_RETURN(FinishedRun run, LoadRun(arguments.operands().front()));
   std::string edit_file;
@@ -113,18 +165,24 @@ Verb ReportVerb() {
   Verb verb;
   verb.spec = {
       "report",
-      "RUN|GRAPH",
-      "summarise a finished run, and explain why it takes as long as it does",
+      "RUN|GRAPH|PROFILE...",
+      "summarise a finished run or profiles, and explain why they take as long as they do",
       "RUN is the output folder of prism-emulate; perturbations, network and iterations are those "
       "of\n"
       "the run unless given here. --edit takes only perturbations here; FILE.toml is for prism\n"
       "replay, which compares two jobs.\n"
       "The numbers are those of the run's graph: where a program departed from it, only the "
       "warnings\n"
-      "say so.\n",
+      "say so.\n"
+      "PROFILE is what torch.profiler exports, .json or .json.gz, of one rank or more: idle time "
+      "by\ncause, overlap, kernels, ops, launches, copies, memory and stacks, as Holistic Trace "
+      "Analysis\ndefines them where it does.\n",
       1,
-      1,
+      graph::kMaxRanks,
       ExplanationOptions()};
+  for (const OptionRow& option : RowsOf(ProfileTable())) {
+    verb.spec.options.push_back(option);
+  }
   verb.spec.options.push_back(
       {"html", "FILE", "none",
        "also write one page: what each stage does over the iteration, memory by role, differences "

@@ -8,15 +8,18 @@
 //   crossing  2 ranks that both send before they receive
 //   training  4 ranks, tp 2, dp 2: a small transformer that recomputes its layers
 //   large     8,192 ranks, tp 8, pp 16, dp 64
+//   snapshot  no graph, but a memory snapshot of torch
 #include <cstdio>
 #include <string>
 #include <utility>
 
+#include "graph/base/file.h"
 #include "graph/file.h"
 #include "slicer/synthesize/expand.h"
 #include "slicer/synthesize/synthesize.h"
 #include "tests/support/planted_graph.h"
 #include "tests/support/small_job.h"
+#include "tests/support/small_snapshot.h"
 #include "tests/support/test_parameters.h"
 #include "tests/support/uniform_pipeline.h"
 
@@ -120,9 +123,14 @@ Result<graph::Graph> Make(const std::string& kind) {
 
 int main(int argc, char** argv) {
   if (argc != 3) {
-    std::fputs("usage: make_graph pipeline|slower|unmatched|crossing|training|large FILE\n",
-               stderr);
+    std::fputs(
+        "usage: make_graph pipeline|slower|unmatched|crossing|training|large|snapshot FILE\n",
+        stderr);
     return 2;
+  }
+  if (argv[1] == std::string("snapshot")) {
+    const std::string pickle = prism::replayer::EncodeSnapshot(prism::testing::SmallSnapshot());
+    return static_cast<int>(prism::WriteFileAtomically(argv[2], pickle).code());
   }
   const prism::Result<prism::graph::Graph> graph = prism::testing::Make(argv[1]);
   prism::Status status = graph.status();
