@@ -1,6 +1,5 @@
 // Laws of the caching allocator's simulation that hold for any sequence of requests, and a second,
 // simplest possible implementation of the classic rules to compare with.
-#include "replayer/memory/allocator_config.h"
 #include "replayer/memory/caching_allocator.h"
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 
 #include <gtest/gtest.h>
 
+#include "replayer/memory/allocator_config.h"
 #include "tests/support/allocator_script.h"
 
 namespace prism::replayer {

@@ -44,6 +44,12 @@ constexpr std::pair<std::string_view, BlockState> kBlockStates[] = {
     {"active_pending_free", BlockState::kPendingFree},
 };
 
+// Parts of the names of functions of torch's that every stack of C++ begins with.
+constexpr std::string_view kAllocating[] = {
+    "unwind",     "CapturedTraceback", "gather_with_cpp",   "Allocator",  "empty_generic",
+    "empty_cuda", "empty_strided",     "at::detail::empty", "create_out", "set_output",
+    "??"};
+
 struct Frame {
   std::string function;
   std::string file;
@@ -73,6 +79,22 @@ std::string PhaseOf(const std::vector<Frame>& frames) {
   return backward ? "backward" : "other";
 }
 
+// Of the program, else of Python, else behind what records the stack and allocates.
+const Frame& SiteIn(const std::vector<Frame>& frames) {
+  const auto in_program = [](const Frame& frame) {
+    return frame.IsPython() && !frame.IsOf("/torch/");
+  };
+  const auto behind_allocator = [](const Frame& frame) {
+    return std::ranges::none_of(kAllocating, [&](std::string_view word) {
+      return frame.function.find(word) != std::string::npos;
+    });
+  };
+  auto site = std::ranges::find_if(frames, in_program);
+  site = site == frames.end() ? std::ranges::find_if(frames, &Frame::IsPython) : site;
+  site = site == frames.end() ? std::ranges::find_if(frames, behind_allocator) : site;
+  return site == frames.end() ? frames.front() : *site;
+}
+
 AllocationStack StackOf(const std::vector<Frame>& frames) {
   AllocationStack stack;
   stack.phase = PhaseOf(frames);
@@ -80,10 +102,7 @@ AllocationStack StackOf(const std::vector<Frame>& frames) {
     stack.site = "(no stack)";
     return stack;
   }
-  auto site = std::ranges::find_if(
-      frames, [](const Frame& frame) { return frame.IsPython() && !frame.IsOf("/torch/"); });
-  site = site == frames.end() ? std::ranges::find_if(frames, &Frame::IsPython) : site;
-  stack.site = (site == frames.end() ? frames.front() : *site).Text();
+  stack.site = SiteIn(frames).Text();
   for (size_t i = 0; i < std::min(frames.size(), kMostFrames); ++i) {
     stack.text += (i == 0 ? "" : " < ") + frames[i].Text();
   }

@@ -16,7 +16,7 @@ namespace prism::launch {
 
 // Where something was allocated, from the frames that the snapshot has.
 struct AllocationStack {
-  std::string site;   // the innermost frame of Python outside torch, else the innermost one
+  std::string site;   // the innermost frame of the program, else one of torch's
   std::string phase;  // "optimizer", "backward", "other", or "no stack"
   std::string text;   // "f a.py:3 < g b.py:7": the innermost 16
 };

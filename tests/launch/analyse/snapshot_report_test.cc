@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -106,20 +107,25 @@ TEST(Snapshots, sites_are_outside_of_torch) {
   text("segment_type", "small");
   out.Key("blocks");
   out.BeginList();
-  out.BeginDict();
-  number("size", 2 * kMiB);
-  text("state", "active_awaiting_free");
-  out.Key("frames");
-  out.BeginList();
-  for (const char* file : {"/x/torch/optim/adam.py", "train.py"}) {
+  using Frames = std::vector<std::pair<const char*, const char*>>;  // functions and files
+  for (const Frames& frames :
+       {Frames{{"step", "/x/torch/optim/adam.py"}, {"step", "train.py"}},
+        Frames{{"torch::unwind::unwind()", "??"}, {"at::native::mm()", "Blas.cpp"}}}) {
     out.BeginDict();
-    text("name", "step");
-    text("filename", file);
-    number("line", 7);
+    number("size", kMiB);
+    text("state", "active_awaiting_free");
+    out.Key("frames");
+    out.BeginList();
+    for (const auto& [function, file] : frames) {
+      out.BeginDict();
+      text("name", function);
+      text("filename", file);
+      number("line", 7);
+      out.EndDict();
+    }
+    out.EndList();
     out.EndDict();
   }
-  out.EndList();
-  out.EndDict();
   out.EndList();
   out.EndDict();
   out.EndList();
@@ -132,6 +138,8 @@ TEST(Snapshots, sites_are_outside_of_torch) {
   const AllocationStack& stack = file->stacks[file->devices[0].stack_of.at(4096)];
   EXPECT_EQ(stack.site, "step train.py:7");
   EXPECT_EQ(stack.phase, "optimizer");
+  const DeviceSnapshot& device = file->devices[0];
+  EXPECT_EQ(file->stacks[device.stack_of.at(4096 + kMiB)].site, "at::native::mm() Blas.cpp:7");
   EXPECT_EQ(stack.text, "step /x/torch/optim/adam.py:7 < step train.py:7");
 }
 
