@@ -75,7 +75,7 @@ for release in $releases; do
     say "torch $release, $kind"
     status=0
     start=$(date +%s%N)
-    TORCHINDUCTOR_CACHE_DIR=$work/inductor-$release timeout 600 build/bin/prism-emulate \
+    TORCHINDUCTOR_CACHE_DIR=$work/inductor-$release timeout 1200 build/bin/prism-emulate \
       --gpus 16 --sandbox-ranks 0,5 --quiet --out "$folder/$kind" -- \
       "$python" "tests/matrix/$kind.py" >"$folder/$kind.log" 2>&1 || status=$?
     echo "$status $((($(date +%s%N) - start) / 1000000000))" >"$folder/$kind.status"
