@@ -16,6 +16,7 @@
 #include "shim/nccl/deferred_moves.h"
 #include "shim/observer/observer_calls.h"
 #include "shim/session.h"
+#include "shim/source_line.h"
 
 namespace prism::shim {
 
@@ -58,6 +59,7 @@ graph::CommunicatorShape ShapeOf(const CommunicatorSpec& spec) {
 }
 
 void EmitInit(const Communicator& communicator, const CommunicatorSpec& spec) {
+  ReportSourceLine();
   channel::Record record = {};
   record.kind = channel::RecordKind::kCommInit;
   channel::CommInitBody& body = record.comm_init;

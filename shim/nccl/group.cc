@@ -8,6 +8,7 @@
 
 #include "shim/nccl/device_values.h"
 #include "shim/session.h"
+#include "shim/source_line.h"
 #include "shim/virtual_device/capture.h"
 #include "shim/virtual_device/stream.h"
 
@@ -189,6 +190,7 @@ bool IsGroupedWithNext(const std::vector<NcclOp>& collectives, size_t i) {
 // Records first: transferring values may wait for a sandbox rank whose progress depends on what
 // this one has issued.
 ncclResult_t Issue(const std::vector<NcclOp>& ops) {
+  ReportSourceLine();
   std::vector<NcclOp> collectives;
   std::vector<NcclOp> transfers;
   for (const NcclOp& op : ops) {

@@ -10,6 +10,7 @@ import importlib.machinery
 import inspect
 import os
 import sys
+import threading
 import types
 
 _shim = ctypes.CDLL(None)
@@ -150,6 +151,8 @@ def _replace_bodies(c10d):
     replace("gather_object", gathers_of_absent, _gather_own)
     if tuple(int(part) for part in c10d.torch.__version__.split(".")[:2]) < (2, 8):
         _tell_members(c10d)
+    if os.environ.get("PRISM_CHECK"):
+        _tell_calls(c10d)
 
 
 _SHORT = {"scatter_object_output_list": "output_list", "scatter_object_input_list": "input_list"}
@@ -170,6 +173,62 @@ def _tell_members(c10d):
             expect(None, 0)
 
     c10d._new_process_group_helper = make_and_tell
+
+
+def _members_text(ranks):
+    stride = ranks[1] - ranks[0] if len(ranks) > 1 else 1
+    if stride > 0 and ranks == list(range(ranks[0], ranks[0] + stride * len(ranks), stride)):
+        return f"{ranks[0]}/{stride}/{len(ranks)}"
+    return ",".join(map(str, ranks))
+
+
+def _tell_calls(c10d):
+    """For prism check: the program's line in front of each call to other ranks, and the groups that
+    are made. As markers, which slicer/check/call_recorder.h reads.
+    """
+    markers = {}
+    frameworks = (os.path.dirname(c10d.torch.__file__) + os.sep, os.path.dirname(os.__file__) + os.sep,
+                  "<")
+
+    def tell(text):
+        if text not in markers:
+            name = text.encode()
+            markers[text] = _shim.prism_shim_define(3, name, len(name))
+        _shim.prism_shim_marker(markers[text], 1, 0)
+
+    def line_of(frame):
+        """The innermost of the program's own, else of a package that is neither torch nor Python's."""
+        found = None
+        while frame is not None:
+            file = frame.f_code.co_filename
+            if not file.startswith(frameworks):
+                if f"{os.sep}site-packages{os.sep}" not in file:
+                    return frame
+                found = found or frame
+            frame = frame.f_back
+        return found
+
+    def tell_line():
+        frame = (line_of(sys._getframe().f_back)
+                 or line_of(sys._current_frames().get(threading.main_thread().ident)))
+        if frame is not None:
+            code = frame.f_code
+            tell(f"prism:line:{frame.f_lineno}:{code.co_name}:{code.co_filename}")
+
+    make_group = c10d._new_process_group_helper
+    signature = inspect.signature(make_group)
+
+    def make_and_tell(*positional, **named):
+        given = signature.bind(*positional, **named).arguments
+        ranks = list(given["global_ranks_in_group"]) or list(range(given["group_size"]))
+        timeout = given.get("timeout")
+        milliseconds = round(timeout.total_seconds() * 1000) if timeout else 0
+        tell_line()
+        tell(f"prism:group:{milliseconds}:{_members_text(ranks)}:{given['group_name']}")
+        return make_group(*positional, **named)
+
+    c10d._new_process_group_helper = make_and_tell
+    _shim.prism_shim_report_lines_by(ctypes.py_object(tell_line))
 
 
 def _add_absent_agents(rendezvous):
