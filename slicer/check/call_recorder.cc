@@ -1,0 +1,318 @@
+#include "slicer/check/call_recorder.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "graph/base/check.h"
+#include "graph/base/content_hash.h"
+#include "graph/base/intern.h"
+#include "graph/base/parse_number.h"
+#include "graph/base/split.h"
+#include "graph/validate/limits.h"
+
+namespace prism::slicer {
+namespace {
+
+using channel::Record;
+using channel::RecordKind;
+
+constexpr std::string_view kLine = "prism:line:";
+constexpr std::string_view kGroup = "prism:group:";
+constexpr int32_t kFirstSteps = 4;
+constexpr int32_t kLeastSteps = 40;
+constexpr size_t kHashDigits = 40;  // of the name of a group that only its members make
+
+// What stands before the first colon, which it takes off.
+std::string_view TakePart(std::string_view* text) {
+  const size_t colon = std::min(text->find(':'), text->size());
+  const std::string_view part = text->substr(0, colon);
+  text->remove_prefix(std::min(colon + 1, text->size()));
+  return part;
+}
+
+int64_t NumberIn(std::string_view text) {
+  int64_t number = 0;
+  ParseNumber(text, &number);
+  return number;
+}
+
+std::vector<Rank> MembersIn(std::string_view text) {
+  std::vector<Rank> members;
+  const size_t slash = text.find('/');
+  if (slash == text.npos) {
+    for (const std::string_view part : SplitAt(text, ',')) {
+      members.emplace_back(static_cast<uint32_t>(NumberIn(part)));
+    }
+    return members;
+  }
+  const size_t second = text.find('/', slash + 1);
+  const int64_t first = NumberIn(text.substr(0, slash));
+  const int64_t stride = NumberIn(text.substr(slash + 1, second - slash - 1));
+  const int64_t count = std::min<int64_t>(NumberIn(text.substr(second + 1)), graph::kMaxRanks);
+  for (int64_t i = 0; i < count; ++i) {
+    members.emplace_back(static_cast<uint32_t>(first + i * stride));
+  }
+  return members;
+}
+
+void Merge(const std::map<uint16_t, uint32_t>& from, std::map<uint16_t, uint32_t>* to) {
+  for (const auto& [stream, count] : from) {
+    uint32_t& known = (*to)[stream];
+    known = std::max(known, count);
+  }
+}
+
+}  // namespace
+
+CallRecorder::CallRecorder(Rank rank) : stream_(rank) {
+  calls_.rank = rank;
+}
+
+RankCalls CallRecorder::TakeCalls() {
+  calls_.steps = steps();
+  return std::move(calls_);
+}
+
+Status CallRecorder::Consume(const Record& record, std::span<const std::byte> payload) {
+  if (record.kind == RecordKind::kBeginAgain) {
+    *this = CallRecorder(calls_.rank);
+    return OkStatus();
+  }
+  PRISM_RETURN_IF_ERROR(stream_.Push(record, payload)
+                            .status()
+                            .WithContext(fmt::format("recording rank {}", calls_.rank.value())));
+  if (steps() != seen_steps_) {
+    EndStep();
+  }
+  if (record.kind == RecordKind::kMarker) {
+    return SeeMarker(record);
+  }
+  See(record);
+  return OkStatus();
+}
+
+// The first steps make communicators, and rebuild what they reduce.
+void CallRecorder::EndStep() {
+  ContentHash hash;
+  for (size_t i = step_begin_; i < calls_.calls.size(); ++i) {
+    const Call& call = calls_.calls[i];
+    hash.Add(static_cast<int64_t>(call.kind));
+    hash.Add(call.source);
+    hash.Add(call.object);
+    hash.Add(call.shape.bytes);
+  }
+  step_begin_ = calls_.calls.size();
+  seen_steps_ = steps();
+  if (seen_steps_ > kFirstSteps && kinds_[hash.Digest()]++ == 0) {
+    last_new_kind_ = seen_steps_;
+  }
+}
+
+bool CallRecorder::HasSeenAllTwice() const {
+  return seen_steps_ > kLeastSteps && seen_steps_ > 2 * last_new_kind_ &&
+         std::ranges::all_of(kinds_, [](const auto& kind) { return kind.second > 1; });
+}
+
+void CallRecorder::See(const Record& record) {
+  switch (record.kind) {
+    case RecordKind::kCommInit:
+      SeeCommunicator(record);
+      break;
+    case RecordKind::kCollective:
+      SeeCollective(record);
+      break;
+    case RecordKind::kPeerTransfer:
+      SeeTransfer(record);
+      break;
+    case RecordKind::kGroupEnd:
+      if (auto transfers = std::exchange(pending_[record.thread], {}); !transfers.empty()) {
+        Call call = Begin(CallKind::kTransfers, record.thread);
+        call.transfers = std::move(transfers);
+        AddOnStream(std::move(call), record.stream, false);
+      }
+      break;
+    case RecordKind::kEventRecord:
+      events_[record.event.event] = tails_[record.stream];
+      break;
+    case RecordKind::kEventWait:
+      Merge(events_[record.event.event], &tails_[record.stream]);
+      break;
+    case RecordKind::kSync:
+      SeeSync(record);
+      break;
+    case RecordKind::kHostGap:
+      gap_ns_ += record.host_gap.duration_ns;
+      break;
+    default:
+      break;
+  }
+}
+
+Status CallRecorder::SeeMarker(const Record& record) {
+  PRISM_ASSIGN_OR_RETURN(
+      const std::string name,
+      stream_.definitions().Name(channel::Table::kMarkerName, record.marker.name));
+  const std::string_view text = name;
+  if (text.starts_with(kLine)) {
+    SeeLine(text.substr(kLine.size()), record.thread);
+  } else if (text.starts_with(kGroup)) {
+    SeeGroup(text.substr(kGroup.size()), record.thread);
+  }
+  return OkStatus();
+}
+
+void CallRecorder::SeeLine(std::string_view text, uint16_t thread) {
+  SourceLine source;
+  source.line = static_cast<int32_t>(NumberIn(TakePart(&text)));
+  source.function = TakePart(&text);
+  source.file = text;
+  line_[thread] = InternValue(calls_.sources, source);
+}
+
+void CallRecorder::SeeGroup(std::string_view text, uint16_t thread) {
+  CalledGroup group;
+  group.timeout_ns = NumberIn(TakePart(&text)) * kNsPerMs;
+  group.members = MembersIn(TakePart(&text));
+  group.name = text;
+  const bool only_members =
+      text.size() == kHashDigits && text.find_first_not_of("0123456789abcdef") == text.npos;
+  group.number = only_members ? -1 : groups_for_all_++;
+  Call call = Begin(CallKind::kMakeGroup, thread);
+  call.object = static_cast<uint32_t>(calls_.groups.size());
+  calls_.groups.push_back(std::move(group));
+  AddOnHost(std::move(call));
+}
+
+void CallRecorder::SeeCommunicator(const Record& record) {
+  const channel::CommInitBody& body = record.comm_init;
+  const RecordedCommunicator* const made = stream_.communicator(body.comm);
+  PRISM_CHECK(made != nullptr);
+  CalledCommunicator communicator = {
+      .identity = made->identity, .members = made->members, .name = made->name};
+  if (communicator.identity == 0) {  // not the framework's: those of the same members, in order
+    ContentHash hash;
+    for (const Rank member : communicator.members) {
+      hash.Add(member.value());
+    }
+    hash.Add(++nameless_[communicator.members]);
+    communicator.identity = hash.Digest();
+  }
+  const auto group = std::ranges::find_if(
+      calls_.groups.rbegin(), calls_.groups.rend(),
+      [&](const CalledGroup& known) { return known.members == communicator.members; });
+  if (group != calls_.groups.rend()) {
+    communicator.timeout_ns = group->timeout_ns;
+  } else if (!calls_.groups.empty()) {
+    communicator.timeout_ns = calls_.groups.front().timeout_ns;
+  }
+  const auto index = static_cast<uint32_t>(calls_.communicators.size());
+  communicators_[body.comm] = index;
+  calls_.communicators.push_back(std::move(communicator));
+  Call call = Begin(CallKind::kMakeCommunicator, record.thread);
+  call.object = index;
+  AddOnHost(std::move(call));
+}
+
+bool CallRecorder::IsBarrier(uint32_t context) const {
+  const Result<FrameworkContext> op = stream_.definitions().Context(context);
+  return op.ok() && op->op.find("barrier") != std::string::npos;
+}
+
+void CallRecorder::SeeCollective(const Record& record) {
+  const channel::CollectiveBody& body = record.collective;
+  Call call = Begin(CallKind::kCollective, record.thread);
+  call.object = communicators_[body.comm];
+  call.is_barrier = IsBarrier(record.context);
+  const std::vector<Rank>& members = calls_.communicators[call.object].members;
+  const auto root = static_cast<size_t>(body.root);
+  call.shape = {.kind = static_cast<graph::CollectiveKind>(body.collective),
+                .dtype = static_cast<DataType>(body.dtype),
+                .reduce = static_cast<graph::ReduceOp>(body.reduce),
+                .root = body.root >= 0 && root < members.size()
+                            ? static_cast<int32_t>(members[root].value())
+                            : body.root,
+                .bytes = body.bytes};
+  AddOnStream(std::move(call), record.stream, body.grouped_with_next != 0);
+}
+
+void CallRecorder::SeeTransfer(const Record& record) {
+  const uint32_t communicator = communicators_[record.peer.comm];
+  const std::vector<Rank>& members = calls_.communicators[communicator].members;
+  const auto peer = static_cast<size_t>(record.peer.peer);
+  if (peer < members.size()) {
+    pending_[record.thread].push_back({.is_send = record.peer.is_send != 0,
+                                       .peer = members[peer],
+                                       .communicator = communicator,
+                                       .bytes = record.peer.bytes});
+  }
+}
+
+void CallRecorder::SeeSync(const Record& record) {
+  switch (record.sync.kind) {
+    case channel::SyncKind::kStream:
+      WaitFor(tails_[record.stream]);
+      break;
+    case channel::SyncKind::kEvent:
+      WaitFor(events_[record.sync.event]);
+      break;
+    case channel::SyncKind::kDevice: {
+      Clock all;
+      for (const auto& [stream, tail] : tails_) {
+        Merge(tail, &all);
+      }
+      WaitFor(all);
+      break;
+    }
+  }
+}
+
+void CallRecorder::WaitFor(const Clock& clock) {
+  Call call = {.kind = CallKind::kHostWait, .step = steps() - 1};
+  for (const auto& [stream, count] : clock) {
+    if (waited_[stream] < count) {
+      call.needs.push_back({stream, count});
+    }
+  }
+  if (!call.needs.empty()) {
+    Merge(clock, &waited_);
+    AddOnHost(std::move(call));
+  }
+}
+
+Call CallRecorder::Begin(CallKind kind, uint16_t thread) const {
+  Call call = {.kind = kind, .step = stream_.iteration()};
+  const auto line = line_.find(thread);
+  call.source = line == line_.end() ? 0 : line->second;
+  return call;
+}
+
+void CallRecorder::AddOnHost(Call call) {
+  call.gap_ns = std::exchange(gap_ns_, 0);
+  ++counts_[0];
+  calls_.calls.push_back(std::move(call));
+}
+
+void CallRecorder::AddOnStream(Call call, uint16_t stream, bool grouped) {
+  const auto number =
+      numbers_.try_emplace(stream, static_cast<uint16_t>(numbers_.size() + 1)).first->second;
+  call.stream = number;
+  call.gap_ns = gap_ns_;
+  if (!std::exchange(group_open_, grouped)) {
+    group_needs_.clear();
+    if (counts_[0] > 0) {
+      group_needs_.push_back({0, counts_[0]});
+    }
+    for (const auto& [other, count] : tails_[stream]) {
+      if (waited_[other] < count) {
+        group_needs_.push_back({other, count});
+      }
+    }
+  }
+  call.needs = group_needs_;
+  tails_[stream] = {{number, ++counts_[number]}};
+  calls_.calls.push_back(std::move(call));
+}
+
+}  // namespace prism::slicer

@@ -1,0 +1,81 @@
+// The records of one process → its calls (calls.h).
+//
+// Source lines and groups come as markers, which the shim writes for prism check only
+// (shim/rendezvous/absent_ranks.py): "prism:line:LINE:FUNCTION:FILE" before a call on the same
+// thread, and "prism:group:TIMEOUT_MS:MEMBERS:NAME" where a group is made, whose members are
+// FIRST/STRIDE/COUNT, or numbers with commas.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/base/ids.h"
+#include "graph/base/status.h"
+#include "shim/channel/messages.h"
+#include "slicer/check/calls.h"
+#include "slicer/record/op_stream.h"
+
+namespace prism::slicer {
+
+class CallRecorder {
+ public:
+  explicit CallRecorder(Rank rank);
+
+  // Fails, naming the rank, on a stream that violates the protocol.
+  Status Consume(const channel::Record& record, std::span<const std::byte> payload);
+
+  [[nodiscard]] const RankCalls& calls() const { return calls_; }
+  RankCalls TakeCalls();
+
+  // Steps that have begun.
+  [[nodiscard]] int32_t steps() const { return stream_.iteration() + 1; }
+
+  // Enough steps were seen, every kind of them at least twice, but for the first ones, and no new
+  // kind has come for as long as it took to see the last one.
+  [[nodiscard]] bool HasSeenAllTwice() const;
+
+ private:
+  // By stream: how many of its calls have to end.
+  using Clock = std::map<uint16_t, uint32_t>;
+
+  void See(const channel::Record& record);
+  void EndStep();
+  Status SeeMarker(const channel::Record& record);
+  void SeeLine(std::string_view text, uint16_t thread);
+  void SeeGroup(std::string_view text, uint16_t thread);
+  void SeeCommunicator(const channel::Record& record);
+  void SeeCollective(const channel::Record& record);
+  void SeeTransfer(const channel::Record& record);
+  void SeeSync(const channel::Record& record);
+  void WaitFor(const Clock& clock);
+  void AddOnHost(Call call);
+  void AddOnStream(Call call, uint16_t stream, bool grouped);
+  [[nodiscard]] Call Begin(CallKind kind, uint16_t thread) const;
+  [[nodiscard]] bool IsBarrier(uint32_t context) const;
+
+  OpStream stream_;
+  RankCalls calls_;
+  std::map<uint16_t, uint32_t> line_;           // of RankCalls::sources, by thread
+  std::map<uint32_t, uint32_t> communicators_;  // of RankCalls, by id
+  std::map<uint16_t, uint16_t> numbers_;        // of the process's streams, from 1
+  std::map<uint16_t, uint32_t> counts_;         // of calls, by number
+  std::map<uint16_t, Clock> tails_;             // by the process's streams
+  std::map<uint32_t, Clock> events_;
+  std::map<uint16_t, std::vector<CalledTransfer>> pending_;  // by thread
+  Clock waited_;                                             // what the host has waited for
+  std::map<std::vector<Rank>, uint32_t> nameless_;           // communicators without a group
+  DurationNs gap_ns_ = 0;
+  int32_t groups_for_all_ = 0;
+  std::map<uint64_t, int32_t> kinds_;  // of steps: how often each was seen
+  int32_t last_new_kind_ = 0;
+  size_t step_begin_ = 0;  // of RankCalls::calls
+  int32_t seen_steps_ = 0;
+  bool group_open_ = false;  // the next collective is in one NCCL group with the last
+  std::vector<Need> group_needs_;
+};
+
+}  // namespace prism::slicer

@@ -1,0 +1,157 @@
+#include "slicer/check/call_words.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "graph/base/data_type.h"
+#include "graph/base/units.h"
+#include "graph/describe.h"
+#include "graph/program/collective_kinds.h"
+
+namespace prism::slicer {
+namespace {
+
+using graph::CollectiveKind;
+
+int64_t ElementsOf(const graph::CollectiveShape& shape) {
+  return shape.bytes / std::max<int64_t>(1, DataTypeBytes(shape.dtype));
+}
+
+// c10d's names, and whether the call's other buffer has one rank's part.
+struct WorkName {
+  CollectiveKind kind;
+  const char* name;
+  bool small_input = false;
+  bool small_output = false;
+};
+constexpr WorkName kWorkNames[] = {
+    {CollectiveKind::kAllReduce, "ALLREDUCE"},
+    {CollectiveKind::kAllGather, "_ALLGATHER_BASE", true},
+    {CollectiveKind::kReduceScatter, "_REDUCE_SCATTER_BASE", false, true},
+    {CollectiveKind::kBroadcast, "BROADCAST"},
+    {CollectiveKind::kReduce, "REDUCE"},
+    {CollectiveKind::kAllToAll, "ALLTOALL_BASE"},
+    {CollectiveKind::kGather, "GATHER", true},
+    {CollectiveKind::kScatter, "SCATTER", false, true}};
+
+std::string TransfersText(const Call& call) {
+  const CalledTransfer& first = call.transfers.front();
+  const std::string text =
+      fmt::format("{} rank {} of {}", first.is_send ? "send to" : "receive from",
+                  first.peer.value(), FormatCounted(first.bytes, "byte"));
+  return call.transfers.size() == 1
+             ? text
+             : fmt::format(
+                   "{} and {}", text,
+                   FormatCounted(static_cast<int64_t>(call.transfers.size()) - 1, "more message"));
+}
+
+const std::vector<Rank>& MembersOf(const RankCalls& rank, const Call& call) {
+  if (call.kind == CallKind::kMakeGroup) {
+    return rank.groups[call.object].members;
+  }
+  const uint32_t object =
+      call.kind == CallKind::kTransfers ? call.transfers.front().communicator : call.object;
+  return rank.communicators[object].members;
+}
+
+}  // namespace
+
+const SourceLine& SourceOf(const Execution& execution, CallId id) {
+  return execution.ranks()[id.rank].sources[execution.CallOf(id).source];
+}
+
+Rank RankOf(const Execution& execution, CallId id) {
+  return execution.ranks()[id.rank].rank;
+}
+
+std::string CallText(const Execution& execution, CallId id) {
+  const Call& call = execution.CallOf(id);
+  switch (call.kind) {
+    case CallKind::kHostWait:
+      return "synchronisation";
+    case CallKind::kMakeGroup:
+      return "new_group";
+    case CallKind::kMakeCommunicator:
+      return "the creation of the communicator";
+    case CallKind::kTransfers:
+      return TransfersText(call);
+    case CallKind::kCollective:
+      break;
+  }
+  if (call.is_barrier) {
+    return "barrier";
+  }
+  std::string text =
+      fmt::format("{} of {} {}", NameOf(graph::kCollectiveKindNames, call.shape.kind),
+                  FormatCount(ElementsOf(call.shape)), DataTypeName(call.shape.dtype));
+  if (graph::HasRoot(call.shape.kind)) {
+    text += fmt::format(" with root {}", call.shape.root);
+  }
+  return text;
+}
+
+std::string GroupText(const Execution& execution, CallId id) {
+  const RankCalls& rank = execution.ranks()[id.rank];
+  const Call& call = execution.CallOf(id);
+  if (call.kind == CallKind::kHostWait) {
+    return "";
+  }
+  const std::vector<Rank>& members = MembersOf(rank, call);
+  if (!rank.groups.empty() && rank.groups.front().members == members) {
+    return "the default group";
+  }
+  const std::string name = call.kind == CallKind::kMakeGroup || call.kind == CallKind::kTransfers
+                               ? ""
+                               : rank.communicators[call.object].name;
+  return name.empty() ? fmt::format("the group of {}", graph::RanksText(members))
+                      : fmt::format("group {} of {}", name, graph::RanksText(members));
+}
+
+std::string LineText(const SourceLine& source) {
+  if (source.line == 0) {
+    return "an unknown line";
+  }
+  const std::string file = std::filesystem::path(source.file).filename();
+  return source.function == "<module>"
+             ? fmt::format("{}:{}", file, source.line)
+             : fmt::format("{}:{} in {}", file, source.line, source.function);
+}
+
+std::string CallAtLine(const Execution& execution, CallId id) {
+  return fmt::format("{} ({})", CallText(execution, id), LineText(SourceOf(execution, id)));
+}
+
+FaultCall MakeFaultCall(const Execution& execution, CallId id) {
+  return {RankOf(execution, id), CallText(execution, id), GroupText(execution, id),
+          SourceOf(execution, id)};
+}
+
+std::string RanksDo(const std::vector<Rank>& ranks,
+                    const std::string& one,
+                    const std::string& many) {
+  return fmt::format("{} {}", graph::RanksText(ranks), ranks.size() == 1 ? one : many);
+}
+
+std::string WatchdogText(const Execution& execution, CallId id, uint32_t number) {
+  const Call& call = execution.CallOf(id);
+  if (call.kind != CallKind::kCollective) {
+    return "";
+  }
+  const CalledCommunicator& communicator = execution.ranks()[id.rank].communicators[call.object];
+  const int64_t ms = communicator.timeout_ns / kNsPerMs;
+  const auto* const work = std::ranges::find(kWorkNames, call.shape.kind, &WorkName::kind);
+  const int64_t all = ElementsOf(call.shape);
+  const int64_t part = all / static_cast<int64_t>(communicator.members.size());
+  return ms == 0 ? ""
+                 : fmt::format(
+                       "[Rank {}] Watchdog caught collective operation timeout: "
+                       "WorkNCCL(SeqNum={}, OpType={}, NumelIn={}, NumelOut={}, "
+                       "Timeout(ms)={}) ran for {} milliseconds before timing out.",
+                       RankOf(execution, id).value(), number + 1, work->name,
+                       work->small_input ? part : all, work->small_output ? part : all, ms, ms);
+}
+
+}  // namespace prism::slicer

@@ -1,0 +1,96 @@
+// What one rank of a program does with other ranks, from its first group to its exit: the calls
+// that `prism check` compares across ranks. Made by call_recorder.h from the records of a process.
+//
+// Calls of one stream run in order. Others need what the host or their stream has waited for: a
+// need says that the first `count` calls of a stream have ended. What blocks the host (a wait, a
+// new communicator) is a call of stream 0, and all later calls need it, so that needs say
+// everything about order, and neither kernels nor events appear.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "graph/base/ids.h"
+#include "graph/base/time.h"
+#include "graph/program/op.h"
+
+namespace prism::slicer {
+
+// Of the program; line 0: not known.
+struct SourceLine {
+  std::string file = {};
+  int32_t line = 0;
+  std::string function = {};
+
+  bool operator==(const SourceLine&) const = default;
+};
+
+// A process group, as a rank made it, whether it is a member or not.
+struct CalledGroup {
+  std::string name = {};           // the framework's
+  std::vector<Rank> members = {};  // in the framework's order
+  DurationNs timeout_ns = 0;       // 0: not known
+  // Among the groups that every rank has to make, from 0; -1: only members make it.
+  int32_t number = -1;
+};
+
+struct CalledCommunicator {
+  uint64_t identity = 0;           // equal on all members
+  std::vector<Rank> members = {};  // by rank in it; empty: not known
+  std::string name = {};           // of its group; "" if the framework made one up
+  DurationNs timeout_ns = 0;       // of its group; 0: not known
+};
+
+enum class CallKind : uint8_t {
+  kHostWait,
+  kMakeGroup,         // waits for nobody
+  kMakeCommunicator,  // of all members at once
+  kCollective,
+  kTransfers,  // sends and receives on one stream, in one NCCL group
+};
+
+struct CalledTransfer {
+  bool is_send = false;
+  Rank peer;
+  uint32_t communicator = 0;
+  int64_t bytes = 0;
+};
+
+struct Need {
+  uint16_t stream = 0;
+  uint32_t count = 0;
+};
+
+struct Call {
+  CallKind kind = CallKind::kHostWait;
+  uint16_t stream = 0;
+  uint32_t source = 0;                // of RankCalls::sources
+  uint32_t object = 0;                // of RankCalls::groups or communicators
+  int32_t step = -1;                  // of the program; -1: before the first
+  bool is_barrier = false;            // a collective that the program called so
+  DurationNs gap_ns = 0;              // that the host slept since the last call of stream 0
+  graph::CollectiveShape shape = {};  // of a collective; its root is a rank of the job
+  std::vector<CalledTransfer> transfers = {};
+  std::vector<Need> needs = {};
+};
+
+// How a rank's calls end.
+enum class CallsEnd : uint8_t {
+  kExit,    // the program ended
+  kFailed,  // likewise, with an error
+  kCut,     // it went on, and was not followed
+};
+
+struct RankCalls {
+  Rank rank;
+  std::vector<Call> calls = {};
+  std::vector<CalledGroup> groups = {};
+  std::vector<CalledCommunicator> communicators = {};
+  std::vector<SourceLine> sources = {{}};  // the first is unknown
+  int32_t steps = 0;                       // that were begun
+  CallsEnd end = CallsEnd::kExit;
+  std::string failure = {};  // of kFailed: how
+};
+
+}  // namespace prism::slicer

@@ -1,0 +1,339 @@
+// prism check's matching: programs of several ranks, right ones and with one change.
+#include "slicer/check/check.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "graph/base/rng.h"
+
+namespace prism::slicer {
+namespace {
+
+using graph::CollectiveKind;
+
+constexpr DurationNs kTimeout = 600 * kNsPerSecond;
+
+std::vector<Rank> RanksFrom(const std::vector<uint32_t>& numbers) {
+  std::vector<Rank> ranks;
+  for (const uint32_t number : numbers) {
+    ranks.emplace_back(number);
+  }
+  return ranks;
+}
+
+// A rank's calls, one after the other, each with a line of its own.
+class Script {
+ public:
+  explicit Script(uint32_t rank) { calls_.rank = Rank(rank); }
+
+  Script& Group(const std::vector<uint32_t>& members, int32_t line) {
+    const auto number = static_cast<int32_t>(calls_.groups.size());
+    calls_.groups.push_back({"", RanksFrom(members), kTimeout, number});
+    Call call = Begin(CallKind::kMakeGroup, line);
+    call.object = static_cast<uint32_t>(number);
+    AddOnHost(call);
+    return *this;
+  }
+
+  // A communicator, known by `identity`.
+  Script& Communicator(uint64_t identity, const std::vector<uint32_t>& members) {
+    calls_.communicators.push_back({identity, RanksFrom(members), "", kTimeout});
+    Call call = Begin(CallKind::kMakeCommunicator, 0);
+    call.object = static_cast<uint32_t>(calls_.communicators.size() - 1);
+    AddOnHost(call);
+    return *this;
+  }
+
+  Script& Collective(uint32_t communicator,
+                     int32_t line,
+                     const graph::CollectiveShape& shape,
+                     bool waits = true) {
+    Call call = Begin(CallKind::kCollective, line);
+    call.object = communicator;
+    call.shape = shape;
+    AddOnStream(call, static_cast<uint16_t>(communicator + 1), waits);
+    return *this;
+  }
+
+  Script& Sum(uint32_t communicator, int32_t line, int64_t elements = 8, bool waits = true) {
+    return Collective(
+        communicator, line,
+        {CollectiveKind::kAllReduce, DataType::kFloat32, graph::ReduceOp::kSum, -1, elements * 4},
+        waits);
+  }
+
+  Script& Message(bool is_send, uint32_t peer, int32_t line, int64_t bytes = 64) {
+    Call call = Begin(CallKind::kTransfers, line);
+    call.transfers = {{is_send, Rank(peer), 0, bytes}};
+    AddOnStream(call, 1, true);
+    return *this;
+  }
+
+  Script& Sleep(DurationNs duration) {
+    gap_ns_ += duration;
+    return *this;
+  }
+
+  RankCalls Take(CallsEnd end = CallsEnd::kExit) {
+    calls_.end = end;
+    return calls_;
+  }
+
+ private:
+  Call Begin(CallKind kind, int32_t line) {
+    Call call = {.kind = kind};
+    call.source = static_cast<uint32_t>(calls_.sources.size());
+    calls_.sources.push_back({"train.py", line, "main"});
+    return call;
+  }
+
+  void AddOnHost(Call call) {
+    call.gap_ns = std::exchange(gap_ns_, 0);
+    ++host_;
+    calls_.calls.push_back(call);
+  }
+
+  void AddOnStream(Call call, uint16_t stream, bool waits) {
+    counts_.resize(std::max<size_t>(counts_.size(), stream + 1U));
+    call.stream = stream;
+    call.gap_ns = gap_ns_;
+    call.needs = {{0, host_}, {stream, counts_[stream]++}};
+    calls_.calls.push_back(call);
+    if (waits) {
+      Call wait = {.kind = CallKind::kHostWait};
+      wait.needs = {{stream, counts_[stream]}};
+      AddOnHost(wait);
+    }
+  }
+
+  RankCalls calls_;
+  std::vector<uint32_t> counts_;
+  uint32_t host_ = 0;
+  DurationNs gap_ns_ = 0;
+};
+
+Script Started(uint32_t rank) {
+  Script script(rank);
+  script.Group({0, 1, 2}, 1).Communicator(7, {0, 1, 2});
+  return script;
+}
+
+CheckFault OnlyFault(const std::vector<RankCalls>& ranks) {
+  const CheckResult result = CheckCalls(ranks);
+  EXPECT_EQ(result.faults.size(), 1U);
+  return result.faults.empty() ? CheckFault() : result.faults.front();
+}
+
+bool NamesLine(const CheckFault& fault, uint32_t rank, int32_t line) {
+  return std::ranges::any_of(fault.calls, [&](const FaultCall& call) {
+    return call.rank == Rank(rank) && call.source.line == line;
+  });
+}
+
+TEST(Check, ranks_that_do_the_same_have_no_fault) {
+  std::vector<RankCalls> ranks;
+  for (uint32_t rank = 0; rank < 3; ++rank) {
+    ranks.push_back(Started(rank).Sum(0, 10).Sum(0, 11).Take());
+  }
+  const CheckResult result = CheckCalls(ranks);
+  EXPECT_TRUE(result.faults.empty());
+  EXPECT_TRUE(result.warnings.empty());
+}
+
+TEST(Check, ranks_that_were_not_recorded_are_taken_to_be_there) {
+  const std::vector<RankCalls> ranks = {
+      Started(0).Sum(0, 10).Message(true, 1, 11).Take(),
+      Started(2).Sum(0, 10).Message(false, 1, 12).Take(),
+  };
+  EXPECT_TRUE(CheckCalls(ranks).faults.empty());
+}
+
+TEST(Check, another_size_names_both_lines) {
+  const CheckFault fault = OnlyFault({Started(0).Sum(0, 10, 16).Take(),
+                                      Started(1).Sum(0, 20).Take(), Started(2).Sum(0, 20).Take()});
+  EXPECT_EQ(fault.kind, FaultKind::kSize);
+  EXPECT_EQ(fault.ranks, RanksFrom({0}));
+  EXPECT_EQ(fault.waiting, RanksFrom({0, 1, 2}));
+  EXPECT_TRUE(NamesLine(fault, 0, 10));
+  EXPECT_TRUE(NamesLine(fault, 1, 20));
+  EXPECT_NE(fault.sentence.find("16 float32"), std::string::npos) << fault.sentence;
+}
+
+TEST(Check, another_type_or_root_is_said) {
+  const auto with = [](uint32_t rank, DataType type, int32_t root) {
+    return Started(rank)
+        .Collective(0, 10,
+                    {CollectiveKind::kBroadcast, type, graph::ReduceOp::kNone, root,
+                     8 * DataTypeBytes(type)})
+        .Take();
+  };
+  EXPECT_EQ(OnlyFault({with(0, DataType::kFloat32, 0), with(1, DataType::kBfloat16, 0),
+                       with(2, DataType::kFloat32, 0)})
+                .kind,
+            FaultKind::kType);
+  EXPECT_EQ(OnlyFault({with(0, DataType::kFloat32, 0), with(1, DataType::kFloat32, 1),
+                       with(2, DataType::kFloat32, 0)})
+                .kind,
+            FaultKind::kRoot);
+}
+
+TEST(Check, a_call_that_one_rank_leaves_out_is_named) {
+  const auto whole = [](uint32_t rank) {
+    return Started(rank).Sum(0, 10).Sum(0, 11, 16).Sum(0, 12, 32).Sum(0, 13, 64).Take();
+  };
+  const CheckFault fault =
+      OnlyFault({whole(0), Started(1).Sum(0, 10).Sum(0, 12, 32).Sum(0, 13, 64).Take(), whole(2)});
+  EXPECT_EQ(fault.kind, FaultKind::kMissingCall);
+  EXPECT_EQ(fault.ranks, RanksFrom({1}));
+  EXPECT_TRUE(NamesLine(fault, 0, 11));
+}
+
+TEST(Check, a_rank_that_has_left_is_waited_for_and_the_shift_before_is_shown) {
+  std::vector<RankCalls> ranks = {Started(0).Sum(0, 9).Sum(0, 20).Take()};
+  for (uint32_t rank = 1; rank < 3; ++rank) {
+    ranks.push_back(Started(rank).Sum(0, 20).Take());
+  }
+  const CheckFault fault = OnlyFault(ranks);
+  EXPECT_EQ(fault.kind, FaultKind::kLeftEarly);
+  EXPECT_EQ(fault.waiting, RanksFrom({0}));
+  EXPECT_TRUE(NamesLine(fault, 0, 20));
+  EXPECT_TRUE(NamesLine(fault, 0, 9));
+  EXPECT_TRUE(NamesLine(fault, 1, 20));
+}
+
+TEST(Check, a_wait_for_a_rank_that_was_not_followed_to_its_end_is_no_fault) {
+  EXPECT_TRUE(CheckCalls(std::vector<RankCalls>{Started(0).Sum(0, 10).Sum(0, 11).Take(),
+                                                Started(1).Sum(0, 10).Take(CallsEnd::kCut),
+                                                Started(2).Sum(0, 10).Sum(0, 11).Take()})
+                  .faults.empty());
+}
+
+// Both wait for the device before they go on; where they only enqueue, nothing is wrong.
+TEST(Check, groups_in_another_order_are_a_circle_only_if_the_host_waits) {
+  const auto rank = [](uint32_t number, bool waits) {
+    Script script(number);
+    script.Group({0, 1}, 1).Communicator(1, {0, 1}).Communicator(2, {0, 1});
+    script.Sum(number, 10, 8, waits).Sum(1 - number, 11, 8, waits);
+    return script.Take();
+  };
+  const CheckFault fault = OnlyFault({rank(0, true), rank(1, true)});
+  EXPECT_EQ(fault.kind, FaultKind::kCycle);
+  EXPECT_EQ(fault.ranks, RanksFrom({0, 1}));
+  EXPECT_EQ(fault.waiting, RanksFrom({0, 1}));
+  EXPECT_TRUE(CheckCalls(std::vector<RankCalls>{rank(0, false), rank(1, false)}).faults.empty());
+}
+
+TEST(Check, communicators_made_in_another_order_are_a_circle) {
+  const auto rank = [](uint32_t number) {
+    Script script(number);
+    script.Group({0, 1}, 1).Communicator(1 + number, {0, 1}).Communicator(2 - number, {0, 1});
+    return script.Take();
+  };
+  EXPECT_EQ(OnlyFault({rank(0), rank(1)}).kind, FaultKind::kCycle);
+}
+
+TEST(Check, groups_that_only_their_members_make_are_a_fault) {
+  std::vector<RankCalls> ranks;
+  for (uint32_t rank = 0; rank < 4; ++rank) {
+    const uint32_t low = rank / 2 * 2;
+    ranks.push_back(Script(rank).Group({0, 1, 2, 3}, 1).Group({low, low + 1}, 5).Take());
+  }
+  const CheckFault fault = OnlyFault(ranks);
+  EXPECT_EQ(fault.kind, FaultKind::kGroup);
+  EXPECT_TRUE(NamesLine(fault, 0, 5));
+  EXPECT_TRUE(NamesLine(fault, 2, 5));
+}
+
+TEST(Check, messages_pair_in_order_and_need_equal_sizes) {
+  const auto pair = [](int64_t bytes) {
+    return std::vector<RankCalls>{Started(0).Message(true, 1, 5, 64).Take(),
+                                  Started(1).Message(false, 0, 6, bytes).Take()};
+  };
+  EXPECT_TRUE(CheckCalls(pair(64)).faults.empty());
+  EXPECT_EQ(OnlyFault(pair(32)).kind, FaultKind::kSize);
+}
+
+TEST(Check, sends_that_cross_need_buffers) {
+  const CheckResult result = CheckCalls(
+      std::vector<RankCalls>{Started(0).Message(true, 1, 5).Message(false, 1, 6).Take(),
+                             Started(1).Message(true, 0, 5).Message(false, 0, 6).Take()});
+  EXPECT_TRUE(result.faults.empty());
+  EXPECT_EQ(result.warnings.size(), 1U);
+}
+
+TEST(Check, a_wait_longer_than_the_time_out_says_both_numbers) {
+  std::vector<RankCalls> ranks = {Started(0).Sleep(660 * kNsPerSecond).Sum(0, 9).Take()};
+  for (uint32_t rank = 1; rank < 3; ++rank) {
+    ranks.push_back(Started(rank).Sum(0, 9).Take());
+  }
+  const CheckFault fault = OnlyFault(ranks);
+  EXPECT_EQ(fault.kind, FaultKind::kTimeout);
+  EXPECT_NE(fault.sentence.find("660 s"), std::string::npos) << fault.sentence;
+  EXPECT_NE(fault.sentence.find("600 s"), std::string::npos) << fault.sentence;
+  ranks[0] = Started(0).Sleep(540 * kNsPerSecond).Sum(0, 9).Take();
+  EXPECT_TRUE(CheckCalls(ranks).faults.empty());
+}
+
+// Four ranks in a grid of rows and columns, which call on either or on all.
+struct Drawn {
+  uint32_t communicator;
+  int64_t elements;
+};
+
+std::vector<RankCalls> Play(const std::vector<std::vector<Drawn>>& calls) {
+  std::vector<RankCalls> ranks;
+  for (uint32_t rank = 0; rank < 4; ++rank) {
+    const uint32_t row = rank / 2 * 2;
+    const uint32_t column = rank % 2;
+    Script script(rank);
+    script.Group({0, 1, 2, 3}, 1).Communicator(1, {0, 1, 2, 3});
+    script.Communicator(2 + row, {row, row + 1}).Communicator(12 + column, {column, column + 2});
+    int32_t line = 100;
+    for (const Drawn& call : calls[rank]) {
+      script.Sum(call.communicator, line++, call.elements);
+    }
+    ranks.push_back(script.Take());
+  }
+  return ranks;
+}
+
+TEST(Check, drawn_programs_are_right_and_each_change_of_one_rank_is_found) {
+  Rng rng(7, "changes");
+  for (int program = 0; program < 200; ++program) {
+    std::vector<Drawn> right;
+    for (int i = 0; i < 12; ++i) {
+      right.push_back({static_cast<uint32_t>(rng.UniformInt(0, 2)), int64_t{1} + i});
+    }
+    std::vector<std::vector<Drawn>> calls(4, right);
+    ASSERT_TRUE(CheckCalls(Play(calls)).faults.empty());
+    std::vector<Drawn>& odd = calls[static_cast<size_t>(rng.UniformInt(0, 3))];
+    const auto at = static_cast<size_t>(rng.UniformInt(0, 10));
+    const auto place = odd.begin() + static_cast<std::ptrdiff_t>(at);
+    bool is_wrong = true;
+    switch (rng.UniformInt(0, 3)) {
+      case 0:
+        odd.erase(place);
+        break;
+      case 1:
+        odd.insert(place, Drawn(*place));
+        break;
+      case 2:
+        place->elements += 100;
+        break;
+      default:
+        // A row and a column share only this rank, which may come to them in any order.
+        is_wrong = place[0].communicator == place[1].communicator ||
+                   place[0].communicator * place[1].communicator == 0;
+        std::iter_swap(place, place + 1);
+        break;
+    }
+    EXPECT_NE(CheckCalls(Play(calls)).faults.empty(), is_wrong) << "program " << program;
+  }
+}
+
+}  // namespace
+}  // namespace prism::slicer
