@@ -177,9 +177,10 @@ Status CheckRank(int64_t rank, const graph::Graph& graph) {
 }
 
 std::vector<Verb> AllVerbs() {
-  return {ReplayVerb(),  ReportVerb(), GraphShowVerb(), GraphValidateVerb(), DiffVerb(),
-          MemVerb(),     ImportVerb(), ExportVerb(),    FlightVerb(),        SearchVerb(),
-          PresetsVerb(), BenchVerb(),  CalibrateVerb(), DoctorVerb(),        CompletionVerb()};
+  return {CheckVerb(),         ReplayVerb(),    ReportVerb(), GraphShowVerb(),
+          GraphValidateVerb(), DiffVerb(),      MemVerb(),    ImportVerb(),
+          ExportVerb(),        FlightVerb(),    SearchVerb(), PresetsVerb(),
+          BenchVerb(),         CalibrateVerb(), DoctorVerb(), CompletionVerb()};
 }
 
 std::vector<OptionRow> RowsOf(const VerbSpec& spec) {

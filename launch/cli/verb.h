@@ -102,6 +102,7 @@ inline constexpr const char* kRunSummary = "run a job: prism-emulate by a shorte
 
 Verb BenchVerb();
 Verb CalibrateVerb();
+Verb CheckVerb();
 Verb CompletionVerb();
 Verb DiffVerb();
 Verb DoctorVerb();

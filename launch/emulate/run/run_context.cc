@@ -172,6 +172,9 @@ SandboxSpec MakeSandboxSpec(const RunContext& context, const SandboxRequest& req
   // One thread: the kernels do nothing, and the host's work must not depend on the machine.
   spec.environment.emplace_back("OMP_NUM_THREADS", "1");
   spec.environment.emplace_back("PRISM_ROUTING", context.options.routing);
+  if (context.tells_lines) {
+    spec.environment.emplace_back("PRISM_CHECK", "1");
+  }
   AddMeeting(request.meeting, request.rank, &spec.environment);
   return spec;
 }

@@ -36,6 +36,7 @@ struct RunContext {
   std::vector<Rank> log_ranks;       // output shown live
   std::vector<Rank> traced_ranks;    // ascending; whose timelines go into trace.pftrace
   std::vector<Rank> snapshot_ranks;  // ascending, sandbox ranks; whose memory history is written
+  bool tells_lines = false;          // ranks say which source line calls (prism check)
   std::optional<Gpu> gpu;            // that sandbox ranks run on; null: the virtual device
   std::vector<graph::Warning> warnings;        // of the plan
   std::vector<std::string> assumptions;        // about how a program was run; added to the graph's

@@ -1,0 +1,72 @@
+// Records what the ranks of a program do with each other (slicer/check/calls.h), each by itself at
+// the target's world size, from its first group to its exit or as far as asked for.
+//
+// The first rank comes alone: it decides how far all are followed. The others are given what it
+// sent to absent ranks, and those that failed, or were given others' integers, once more what all
+// sent.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "graph/base/ids.h"
+#include "graph/base/status.h"
+#include "launch/emulate/run/rank_starter.h"
+#include "launch/emulate/run/run_context.h"
+#include "launch/emulate/sandbox/shared_memory.h"
+#include "launch/process/progress.h"
+#include "slicer/check/calls.h"
+
+namespace prism::launch {
+
+// How far ranks are followed that do not end before.
+struct CallsLength {
+  double seconds = 60;  // from a rank's first record on
+  int32_t steps = 0;    // that are complete; 0: until every kind of step was seen twice
+};
+
+class CallsPass {
+ public:
+  // Both must outlive it.
+  CallsPass(const RunContext& context, Progress& progress);
+  ~CallsPass();
+
+  // By rank. Fails if no rank could be followed.
+  Result<std::vector<slicer::RankCalls>> Record(const std::vector<Rank>& ranks,
+                                                const CallsLength& length);
+
+ private:
+  struct Slot;
+  struct Recorded {
+    slicer::RankCalls calls;
+    std::string values;    // that it sent to absent ranks: a part of a value book
+    bool guessed = false;  // was given others' integers
+    Status end = {};
+  };
+  struct Wanted {
+    Rank rank;
+    std::shared_ptr<Recorded> alone = {};  // what it did when it was started by itself
+  };
+
+  Status RecordRound(const std::string& doing, const std::vector<Rank>& ranks);
+  Status StartNext();
+  Status StepSlot(Slot& slot);
+  [[nodiscard]] bool IsDone(const Slot& slot) const;
+  void FinishSlot(Slot& slot, slicer::CallsEnd end);
+  void AppendValues();
+
+  const RunContext& context_;
+  Progress& progress_;
+  RankStarter starter_;
+  CallsLength length_;
+  std::deque<Wanted> wanted_;
+  std::vector<std::unique_ptr<Slot>> slots_;
+  std::map<Rank, Recorded> recorded_;
+  std::string book_;
+  std::unique_ptr<SharedMemory> values_;  // null: the book is empty
+};
+
+}  // namespace prism::launch
