@@ -2,11 +2,12 @@
 //
 // It runs the program as any rank would, up to the first thing that depends on the rank: the
 // program reads a variable that differs by rank (sitecustomize.py for os.environ, interpose.cc for
-// getenv), replaces itself by another program, or does something on the device that is recorded
-// (shim/session.cc). There it stops, and from then on does nothing but fork, once for each rank
-// that the worker asks for; the child goes on from that very place as the rank. What came before,
-// usually the imports, is the same for all ranks, because nothing that differs by rank has been
-// looked at: that is why a forked rank does what one does that was started by itself.
+// getenv), makes a temporary folder, replaces itself by another program, or does something on the
+// device that is recorded (shim/session.cc). There it stops, and from then on does nothing but
+// fork, once for each rank that the worker asks for; the child goes on from that very place as the
+// rank. What came before, usually the imports, is the same for all ranks, because nothing that
+// differs by rank has been looked at: that is why a forked rank does what one does that was started
+// by itself.
 //
 // Time stands still for the program until then. A process that cannot be forked (another thread
 // lives, it is not Python's main thread) says why and ends; the worker then starts each rank by

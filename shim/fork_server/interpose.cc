@@ -1,6 +1,7 @@
 // libc's calls by which a program in a fork server (fork_server.h) could see that it is one: it
-// reads a variable that differs by rank, starts another program, or has registered what is to
-// happen in a forked child, as libtorch does to refuse CUDA there.
+// reads a variable that differs by rank, makes a temporary folder of its own, starts another
+// program, or has registered what is to happen in a forked child, as libtorch does to refuse CUDA
+// there.
 //
 // A program that this one starts by fork and exec is seen only in the child, where it is too late
 // to become a rank: the fork server then gives up, unless the program is one that libraries ask
@@ -8,6 +9,7 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -73,6 +75,7 @@ constexpr std::string_view kAnswersAllAlike[] = {"ldconfig", "gcc",   "cc",   "g
 using RegisterAtFork = int(Handler*, Handler*, Handler*, void*);
 RealFunction<RegisterAtFork> real_register("__register_atfork");
 RealFunction<int(const char*)> real_system("system");
+RealFunction<int(const char*, mode_t)> real_mkdir("mkdir");
 RealFunction<char*(const char*)> real_getenv("getenv");
 
 }  // namespace
@@ -106,6 +109,15 @@ PRISM_INTERPOSED int __register_atfork(prism::shim::Handler* prepare,
                                        void* library) {
   return prism::shim::real_register.get()(prepare, parent, prism::shim::WrapChildHandler(child),
                                           library);
+}
+
+// A folder for this process alone, which all ranks would share.
+PRISM_INTERPOSED int mkdir(const char* path, mode_t mode) noexcept {
+  constexpr mode_t kOwnersOnly = 0700;
+  if (prism::shim::ServesForks() && mode == kOwnersOnly) {
+    prism::shim::BecomeRankOrGiveUp("a process that it has forked itself makes a folder");
+  }
+  return prism::shim::real_mkdir.get()(path, mode);
 }
 
 PRISM_INTERPOSED int system(const char* command) {

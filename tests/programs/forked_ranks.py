@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 
 import torch
@@ -35,6 +36,9 @@ if how == "child":
     assert told.strip() == os.environ["RANK"]
 torch.manual_seed(0)
 count = torch.cuda.device_count()  # torch refuses CUDA in what is forked afterwards
+if how == "folder":
+    own = tempfile.TemporaryDirectory()
+    print("in", own.name, flush=True)
 if how == "library":
     getenv = ctypes.CDLL(None).getenv
     getenv.restype = ctypes.c_char_p

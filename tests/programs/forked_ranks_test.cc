@@ -101,6 +101,19 @@ TEST_F(ForkedRanks, are_forked_where_a_thread_lives_that_is_made_for_it) {
   EXPECT_THAT(run.output, Not(HasSubstr(kAlone)));
 }
 
+TEST_F(ForkedRanks, make_temporary_folders_of_their_own) {
+  const Finished run = Run("folder");
+  ASSERT_EQ(run.code, 0) << run.output;
+  EXPECT_THAT(run.output, Not(HasSubstr(kAlone)));
+  const auto folder = [&](int rank) {
+    const std::string log = Log(rank);
+    const size_t begin = log.find("in /");
+    return begin == log.npos ? "" : log.substr(begin, log.find('\n', begin) - begin);
+  };
+  EXPECT_NE(folder(0), "");
+  EXPECT_NE(folder(0), folder(3));
+}
+
 TEST_F(ForkedRanks, are_forked_where_env_starts_the_program) {
   const Finished run = Run("plain", {}, {"env", "PYTHONPATH=/nowhere", "NOBODYS=1"});
   ASSERT_EQ(run.code, 0) << run.output;
