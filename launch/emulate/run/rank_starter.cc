@@ -73,18 +73,14 @@ void RankStarter::StopForking(std::string_view why) {
   server_.reset();
 }
 
-bool RankStarter::WantsSecondTry(double startup_seconds) {
-  if (server_ == nullptr || tried_) {
-    return false;
-  }
+void RankStarter::LimitPatience(double startup_seconds) {
   const auto patience_s = static_cast<int32_t>(kPatience * startup_seconds);
   patience_s_ = std::min(patience_s_, std::max(kLeastPatienceS, patience_s));
-  return true;
 }
 
 void RankStarter::EndSecondTry(Rank rank, std::string_view difference) {
   tried_ = true;
-  if (!difference.empty()) {
+  if (!difference.empty() && server_ != nullptr) {
     StopForking(
         fmt::format("forked, rank {} differs from itself in its {}", rank.value(), difference));
   }

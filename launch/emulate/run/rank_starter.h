@@ -1,8 +1,8 @@
 // Starts the processes of a worker's ranks. A program of Python or libtorch is started once as a
-// fork server, from which ranks are forked. The first rank is started by itself meanwhile, and then
-// once more, forked: if it does not do the same, or cannot be forked, each rank is started by
-// itself, and a line says why. The built-in program is known to do the same (ForkedRanks.* of the
-// tests), and compared under --strict only.
+// fork server, from which ranks are forked. The first rank is started by itself meanwhile, and once
+// more, forked: if it does not do the same, or cannot be forked, each rank is started by itself, and
+// a line says why. The built-in program is known to do the same (ForkedRanks.* of the tests), and
+// compared under --strict only.
 #pragma once
 
 #include <cstdint>
@@ -32,13 +32,14 @@ class RankStarter {
 
   Result<std::unique_ptr<SandboxProcess>> Start(const SandboxSpec& spec, Try which = Try::kFirst);
 
-  // Whether a rank that was started by itself, and needed that long until its first kernel, is to
-  // be started once more; and in what it then differed, "" if in nothing.
-  bool WantsSecondTry(double startup_seconds);
+  // Whether a rank that is started by itself is to be started once more, forked; and in what it
+  // then differed, "" if in nothing.
+  [[nodiscard]] bool WantsSecondTry() const { return server_ != nullptr && !tried_; }
   void EndSecondTry(Rank rank, std::string_view difference);
 
-  // For how long the fork server may start, and a second try do nothing: a few times what the first
-  // rank needed, as soon as that is known.
+  // For how long the fork server may start, and a second try do nothing: a few times as long as a
+  // rank by itself needed until its first kernel, once that is known.
+  void LimitPatience(double startup_seconds);
   [[nodiscard]] int32_t patience_s() const { return patience_s_; }
 
  private:

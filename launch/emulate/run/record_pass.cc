@@ -15,8 +15,8 @@
 namespace prism::launch {
 namespace {
 
-RankStarter::Try TryOf(const std::optional<RecordedRank>& alone) {
-  return alone.has_value() ? RankStarter::Try::kSecond : RankStarter::Try::kFirst;
+RankStarter::Try TryOf(bool is_second_try) {
+  return is_second_try ? RankStarter::Try::kSecond : RankStarter::Try::kFirst;
 }
 
 // Op by op and byte by byte.
@@ -40,7 +40,7 @@ struct RecordPass::Slot {
   StallWatch stall_watch;
   RecordedLength length;
   std::optional<RecordedRank> otherwise = {};
-  std::optional<RecordedRank> alone = {};
+  bool is_second_try = false;
   bool finished = false;
 };
 
@@ -76,7 +76,7 @@ Status RecordPass::Add(const std::vector<Rank>& ranks,
 // whether some of them differ.
 bool RecordPass::HasSeenAll(const Slot& slot) const {
   const slicer::Recorder& recorder = slot.recorded.recorder();
-  if (slot.alone.has_value() && recorder.has_steady_iterations()) {
+  if (slot.is_second_try && recorder.has_steady_iterations()) {
     return true;  // what comes later is not compared
   }
   if (!recorder.complete() || !context_.job.user_program || slot.recorded.rank() != Rank(0) ||
@@ -91,7 +91,7 @@ bool RecordPass::done() const {
 }
 
 Status RecordPass::StartNext() {
-  auto [rank, length, otherwise, alone] = std::move(wanted_.front());
+  auto [rank, length, otherwise, is_second_try] = std::move(wanted_.front());
   wanted_.pop_front();
   SandboxRequest request;
   request.rank = rank;
@@ -105,16 +105,20 @@ Status RecordPass::StartNext() {
     request.meeting.value_bytes[rank] = values_bytes_;
   }
   PRISM_ASSIGN_OR_RETURN(auto process,
-                         starter_.Start(MakeSandboxSpec(context_, request), TryOf(alone)));
+                         starter_.Start(MakeSandboxSpec(context_, request), TryOf(is_second_try)));
+  if (!process->forked() && !is_second_try && starter_.WantsSecondTry()) {
+    tries_ = TwoTries{rank};
+    wanted_.push_front({rank, length, {}, true});
+  }
   slicer::RecorderOptions options = MakeRecorderOptions(context_, rank, length);
   if (context_.job.user_program && rank == Rank(0)) {
     options.steady_iterations = context_.options.iterations;
   }
   const int32_t stall_timeout_s =
-      alone.has_value() ? starter_.patience_s() : context_.options.stall_timeout_s;
+      is_second_try ? starter_.patience_s() : context_.options.stall_timeout_s;
   slots_.push_back(std::make_unique<Slot>(
       Slot{std::move(store), RecordedProcess(std::move(process), options),
-           StallWatch(stall_timeout_s), length, std::move(otherwise), std::move(alone)}));
+           StallWatch(stall_timeout_s), length, std::move(otherwise), is_second_try}));
   return OkStatus();
 }
 
@@ -134,7 +138,7 @@ Result<bool> RecordPass::StepSlot(Slot& slot) {
   } else if (const Status stall = slot.stall_watch.Check(slot.recorded.process(),
                                                          slot.recorded.recorder().iterations() - 1);
              !stall.ok()) {
-    if (!slot.recorded.recorder().has_steady_iterations() && !slot.alone.has_value()) {
+    if (!slot.recorded.recorder().has_steady_iterations() && !slot.is_second_try) {
       return stall;
     }
     slot.finished = true;
@@ -155,14 +159,29 @@ Status RecordPass::EndProgram(Slot& slot) {
   return slot.recorded.ExitStatus();
 }
 
+void RecordPass::FinishSecondTry(Slot& slot) {
+  std::optional<graph::Fragment> fragment;
+  if (EndProgram(slot).ok()) {
+    Result<graph::Fragment> finished = slot.recorded.recorder().Finish();
+    if (finished.ok() && !slot.recorded.recorder().period().has_value()) {
+      fragment = *std::move(finished);
+    }
+  }
+  tries_->forked = std::move(fragment);
+  CompareTries();
+}
+
 Status RecordPass::FinishSlot(Slot& slot) {
+  if (slot.is_second_try) {
+    FinishSecondTry(slot);
+    return OkStatus();
+  }
   const Status end = EndProgram(slot);
   Result<graph::Fragment> fragment = end.ok() ? slot.recorded.recorder().Finish() : end;
   const std::optional<int32_t> steps = slot.recorded.recorder().period();
-  if (slot.alone.has_value() && (!fragment.ok() || steps.has_value())) {
-    starter_.EndSecondTry(slot.recorded.rank(), "end");
-    recorded_.push_back(*std::move(slot.alone));
-    return OkStatus();
+  if (tries_.has_value() && tries_->rank == slot.recorded.rank() &&
+      (!fragment.ok() || steps.has_value())) {
+    LeaveOutSecondTry();
   }
   if (!fragment.ok() && slot.otherwise.has_value()) {
     context_.logger.Info("rank {}: alternating steps could not be recorded as one iteration: {}",
@@ -197,33 +216,69 @@ Status RecordPass::FinishSlot(Slot& slot) {
   if (steps.has_value()) {  // again, with longer iterations
     wanted_.push_front({slot.recorded.rank(), {.steps = *steps}, std::move(recorded)});
   } else {
-    Keep(slot, *std::move(recorded));
+    Keep(*std::move(recorded));
   }
   return OkStatus();
 }
 
-// The first rank that was started by itself is recorded once more, forked, before any other is.
-void RecordPass::Keep(Slot& slot, RecordedRank recorded) {
-  if (slot.alone.has_value()) {
-    starter_.EndSecondTry(slot.recorded.rank(),
-                          Difference(slot.alone->fragment, recorded.fragment));
-    recorded_.push_back(*std::move(slot.alone));
-  } else if (!slot.recorded.process().forked() &&
-             starter_.WantsSecondTry(recorded.fragment.startup_seconds)) {
-    wanted_.push_front({slot.recorded.rank(), slot.length, {}, std::move(recorded)});
-  } else {
+void RecordPass::Keep(RecordedRank recorded) {
+  if (!tries_.has_value() || tries_->rank != recorded.fragment.rank) {
     recorded_.push_back(std::move(recorded));
+    return;
   }
+  starter_.LimitPatience(recorded.fragment.startup_seconds);
+  tries_->alone = std::move(recorded);
+  CompareTries();
+}
+
+void RecordPass::CompareTries() {
+  if (!tries_->alone.has_value() || !tries_->forked.has_value()) {
+    return;
+  }
+  const graph::Fragment& alone = tries_->alone->fragment;
+  const std::optional<graph::Fragment>& forked = *tries_->forked;
+  starter_.EndSecondTry(alone.rank, forked.has_value() ? Difference(alone, *forked) : "end");
+  LeaveOutSecondTry();
+}
+
+// Any more, or at all.
+void RecordPass::LeaveOutSecondTry() {
+  std::erase_if(wanted_, [](const Wanted& wanted) { return wanted.is_second_try; });
+  for (const auto& slot : slots_) {
+    slot->finished = slot->finished || slot->is_second_try;
+  }
+  if (tries_->alone.has_value()) {
+    recorded_.push_back(*std::move(tries_->alone));
+  }
+  tries_.reset();
+}
+
+// A second try waits for the first iteration of the first, which may compile kernels for both.
+bool RecordPass::MayStartNext() {
+  if (wanted_.empty() || slots_.size() >= slot_count_ ||
+      !starter_.MayStart(TryOf(wanted_.front().is_second_try), !slots_.empty())) {
+    return false;
+  }
+  if (!wanted_.front().is_second_try) {
+    return true;
+  }
+  if (!starter_.WantsSecondTry()) {
+    LeaveOutSecondTry();
+    return MayStartNext();
+  }
+  return slots_.empty() || slots_.front()->recorded.recorder().iterations() > 0;
 }
 
 Result<bool> RecordPass::Step() {
   bool busy = false;
-  while (!wanted_.empty() && slots_.size() < slot_count_ &&
-         starter_.MayStart(TryOf(wanted_.front().alone), !slots_.empty())) {
+  while (MayStartNext()) {
     PRISM_RETURN_IF_ERROR(StartNext());
     busy = true;
   }
   for (const auto& slot : slots_) {
+    if (slot->finished) {
+      continue;
+    }
     PRISM_ASSIGN_OR_RETURN(const bool did_something, StepSlot(*slot));
     busy = busy || did_something;
   }

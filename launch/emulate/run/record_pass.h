@@ -60,8 +60,15 @@ class RecordPass {
     Rank rank;
     RecordedLength length;
     std::optional<RecordedRank> otherwise = {};
-    // What the rank did when it was started by itself: is it the same when it is forked?
+    bool is_second_try = false;
+  };
+
+  // A rank that is started by itself, and once more, forked: does it do the same?
+  struct TwoTries {
+    Rank rank;
     std::optional<RecordedRank> alone = {};
+    // Null if the second try failed.
+    std::optional<std::optional<graph::Fragment>> forked = {};
   };
 
   Status StartNext();
@@ -69,11 +76,16 @@ class RecordPass {
   Result<bool> StepSlot(Slot& slot);
   Status EndProgram(Slot& slot);
   Status FinishSlot(Slot& slot);
-  void Keep(Slot& slot, RecordedRank recorded);
+  void FinishSecondTry(Slot& slot);
+  void Keep(RecordedRank recorded);
+  void CompareTries();
+  void LeaveOutSecondTry();
+  [[nodiscard]] bool MayStartNext();
 
   const RunContext& context_;
   RankStarter& starter_;
   std::deque<Wanted> wanted_;
+  std::optional<TwoTries> tries_;
   size_t slot_count_;
   size_t waits_ = 0;
   std::vector<std::unique_ptr<Slot>> slots_;
