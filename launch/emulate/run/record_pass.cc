@@ -181,7 +181,13 @@ Status RecordPass::FinishSlot(Slot& slot) {
   const std::optional<int32_t> steps = slot.recorded.recorder().period();
   if (tries_.has_value() && tries_->rank == slot.recorded.rank() &&
       (!fragment.ok() || steps.has_value())) {
+    const bool beside = slots_.size() > 1;
     LeaveOutSecondTry();
+    if (!end.ok() && beside) {  // perhaps because of what the other did to its files
+      starter_.EndSecondTry(slot.recorded.rank(), "end");
+      wanted_.push_front({slot.recorded.rank(), slot.length, std::move(slot.otherwise)});
+      return OkStatus();
+    }
   }
   if (!fragment.ok() && slot.otherwise.has_value()) {
     context_.logger.Info("rank {}: alternating steps could not be recorded as one iteration: {}",
