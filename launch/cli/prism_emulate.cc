@@ -257,6 +257,7 @@ int Run(const std::vector<std::string>& arguments) {
   if (!session.ok()) {
     return Fail(kProgram, session.status(), context->options.color);
   }
+  session->SetHostTimeout(context->options.host_timeout_s);
   if (session->rank() != 0) {
     return ServeAsWorker(*context, *session);
   }
@@ -265,9 +266,7 @@ int Run(const std::vector<std::string>& arguments) {
     return kExitOk;
   }
   const int code = Fail(kProgram, status, context->options.color);
-  const bool by_signal =
-      status.code() == StatusCode::kInterrupted || status.code() == StatusCode::kTerminated;
-  if (by_signal) {
+  if (!session->RunStatus().ok()) {
     session->Abort(code);  // other processes may be gone already: no normal end
   }
   return code;

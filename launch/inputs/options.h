@@ -97,6 +97,7 @@ struct Options {
   std::string log_ranks;
   int32_t max_roles = 256;
   int32_t stall_timeout_s = 600;
+  int32_t host_timeout_s = 20;
 
   std::string out;  // "" = the default folder
   bool force = false;

@@ -213,6 +213,8 @@ std::vector<Row> RankOptions() {
       {"max-roles", &O::max_roles, WholeNumber(1, 1 << 20), "most roles that a job may have"},
       {"stall-timeout", &O::stall_timeout_s, WholeNumber(1, 1 << 20, "SECONDS"),
        "end the run when a program issues nothing for that long and waits for no other rank"},
+      {"host-timeout", &O::host_timeout_s, WholeNumber(5, 1 << 20, "SECONDS"),
+       "end the run when another host of it has not answered for that long"},
   };
 }
 

@@ -5,6 +5,7 @@
 #include "launch/process/mpi_session.h"
 
 #include <dlfcn.h>
+#include <signal.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include <cstring>
 #include <deque>
 #include <filesystem>
+#include <fstream>
 #include <list>
 #include <string>
 #include <string_view>
@@ -21,6 +23,8 @@
 
 #include <fmt/format.h>
 
+#include "launch/exit_codes.h"
+#include "launch/process/host_watch.h"
 #include "launch/process/interrupt.h"
 
 namespace prism::launch {
@@ -127,6 +131,20 @@ void Nap(int64_t nanoseconds) {
   nanosleep(&duration, nullptr);
 }
 
+// Open MPI's processes (mpirun here, orted on other hosts) would wait for one that is gone for as
+// long as TCP tries, a quarter of an hour. A second signal within 5 seconds ends them at once, with
+// code 1.
+void EndLauncher() {
+  constexpr int64_t kApartNs = 300'000'000;
+  const pid_t launcher = getppid();
+  std::string name;
+  std::getline(std::ifstream(fmt::format("/proc/{}/comm", launcher)), name);
+  for (int i = 0; i < 2 && (name == "mpirun" || name == "orterun" || name == "orted"); ++i) {
+    kill(launcher, SIGTERM);
+    Nap(kApartNs);
+  }
+}
+
 }  // namespace
 
 class MpiSession::Impl {
@@ -140,8 +158,9 @@ class MpiSession::Impl {
     std::string bytes;
   };
 
-  std::optional<Mpi> mpi;        // of a process that a launcher started
-  std::list<Outgoing> outgoing;  // a list: MPI holds pointers into the strings
+  std::optional<Mpi> mpi;            // of a process that a launcher started
+  std::list<Outgoing> outgoing;      // a list: MPI holds pointers into the strings
+  std::unique_ptr<HostWatch> watch;  // null: this is the only process
 
   ~Impl() {
     if (!mpi) {
@@ -156,9 +175,23 @@ class MpiSession::Impl {
       CompleteSends();
       if (done == 0) {
         Nap(kLongestNapNs);
+        if (watch != nullptr && !watch->status().ok()) {
+          Abort(ExitCode(watch->status()));
+        }
       }
     }
+    watch.reset();
     mpi->finalize();
+  }
+
+  [[noreturn]] void Abort(int exit_code) {
+    if (watch != nullptr && !watch->status().ok() && InterruptStatus().ok()) {
+      EndLauncher();
+    }
+    if (mpi) {
+      mpi->abort(mpi->world, exit_code);
+    }
+    std::_Exit(exit_code);
   }
 
   void CompleteSends() {
@@ -224,7 +257,34 @@ Result<MpiSession> MpiSession::Start() {
         "leave the launcher out to use one process",
         launched, size));
   }
+  if (impl->size > 1) {
+    impl->watch = std::make_unique<HostWatch>();
+  }
   return MpiSession(std::move(impl));
+}
+
+void MpiSession::SetHostTimeout(int seconds) {
+  if (impl_->watch != nullptr) {
+    impl_->watch->set_timeout_s(seconds);
+  }
+}
+
+void MpiSession::NameHost(const std::string& addresses, const std::string& name) {
+  if (impl_->watch != nullptr) {
+    impl_->watch->Name(addresses, name);
+  }
+}
+
+Status MpiSession::RunStatus() const {
+  const Status interrupted = InterruptStatus();
+  if (!interrupted.ok() && impl_->watch != nullptr) {
+    impl_->watch->Look();  // a host that is gone may be the reason
+  }
+  const Status lost = impl_->watch == nullptr ? OkStatus() : impl_->watch->status();
+  if (lost.ok() || interrupted.ok()) {
+    return lost.ok() ? interrupted : lost;
+  }
+  return {interrupted.code(), fmt::format("{}; {}", interrupted.message(), lost.message())};
 }
 
 std::string MpiSession::LibraryVersion() const {
@@ -279,10 +339,7 @@ std::optional<PeerMessage> MpiSession::TryReceive() {
 }
 
 void MpiSession::Abort(int exit_code) {
-  if (impl_->mpi) {
-    impl_->mpi->abort(impl_->mpi->world, exit_code);
-  }
-  std::_Exit(exit_code);
+  impl_->Abort(exit_code);
 }
 
 Result<PeerMessage> MpiSession::Receive() {
@@ -291,7 +348,7 @@ Result<PeerMessage> MpiSession::Receive() {
     if (std::optional<PeerMessage> message = TryReceive()) {
       return *std::move(message);
     }
-    PRISM_RETURN_IF_ERROR(InterruptStatus());
+    PRISM_RETURN_IF_ERROR(RunStatus());
     Nap(nap_ns);
     nap_ns = std::min(nap_ns * 2, kLongestNapNs);
   }

@@ -34,7 +34,7 @@ class MpiSession {
 
   MpiSession(MpiSession&&) noexcept;
   MpiSession& operator=(MpiSession&&) noexcept;
-  ~MpiSession();  // leaves the job in order; all processes must reach this
+  ~MpiSession();  // leaves the job in order; all processes must reach this, or a host be gone
 
   [[nodiscard]] int rank() const;
   [[nodiscard]] int size() const;
@@ -45,10 +45,17 @@ class MpiSession {
   // Hands over the message and returns; messages of one sender arrive in order. At most 2 GiB.
   void Send(int to, std::string bytes);
 
+  // How long another host may be silent, and what it is called (host_watch.h).
+  void SetHostTimeout(int seconds);
+  void NameHost(const std::string& addresses, const std::string& name);
+
+  // InterruptStatus, or that another host of the run is gone.
+  [[nodiscard]] Status RunStatus() const;
+
   // The next message that has arrived, if any. Never waits.
   std::optional<PeerMessage> TryReceive();
 
-  // Waits for a message; fails when the run is interrupted.
+  // Waits for a message; fails when RunStatus does.
   Result<PeerMessage> Receive();
 
   // Ends all processes at once, with this exit code.

@@ -2,6 +2,7 @@
 // same bytes as on one, with ranks that exchange values on different ones; a host that goes away.
 #include <unistd.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -40,7 +41,7 @@ class TwoHosts : public testing::Test {
   Finished Tool(const Words& words) const { return RunCommand(ToolWords(words)); }
 
   [[nodiscard]] Words Job(const std::string& out, const Words& job) const {
-    Words command = {PRISM_EMULATE, "--out", folder_ / out, "--iterations", "2"};
+    Words command = {PRISM_EMULATE, "--out", folder_ / out, "--iterations", iterations_};
     command.insert(command.end(), job.begin(), job.end());
     return command;
   }
@@ -65,6 +66,7 @@ class TwoHosts : public testing::Test {
   }
 
   ScratchFolder folder_;
+  std::string iterations_ = "2";
   std::string name_ = "prism-" + std::to_string(getpid());
   bool made_ = false;
 };
@@ -97,6 +99,56 @@ TEST_F(TwoHosts, run_cpu_process_groups_apart) {
   ExpectSameBytes({"--target-gpus", "4", "--sandbox-ranks", "0,1", "--", PRISM_PYTHON,
                    PRISM_SOURCE_DIR "/tests/mpi/cpu_groups.py"},
                   "rank 0 on h1; rank 1 on h2");
+}
+
+// Long enough that it does not end before the host goes away.
+class LostHost : public TwoHosts {
+ protected:
+  void RunUntilEmulating() {
+    iterations_ = "1000";
+    Words words = {"mpirun", "2"};
+    for (const std::string& word :
+         Job("out", {"--target-gpus", "16", "--pp", "4", "--tp", "2", "--global-batch-size", "64",
+                     "--model", "gpt3-1.3b", "--seq-len", "256", "--host-timeout", "8",
+                     "--log-ranks", "all"})) {
+      words.push_back(word);
+    }
+    running_ = std::make_unique<RunningCommand>(ToolWords(words), folder_ / "log");
+    ASSERT_TRUE(running_->WaitForOutput("sandbox ranks: ", 200)) << running_->Output();
+  }
+
+  void ExpectEnd(const std::string& reason) {
+    const Finished end = running_->Wait(30);
+    EXPECT_EQ(end.code, 1) << end.output;
+    EXPECT_THAT(end.output, HasSubstr(reason));
+    EXPECT_THAT(ReadText(folder_ / "out/FAILED"), HasSubstr(reason));
+    ExpectNothingLeft();
+  }
+
+  // On the other host neither; killed processes take a moment to disappear.
+  static void ExpectNothingLeft() {
+    for (int look = 0; look < 200 && !Descendants().empty(); ++look) {
+      usleep(50'000);
+    }
+    EXPECT_TRUE(Descendants().empty());
+  }
+
+  std::unique_ptr<RunningCommand> running_;
+};
+
+TEST_F(LostHost, a_cut_network_ends_the_run_on_both_sides) {
+  ASSERT_NO_FATAL_FAILURE(RunUntilEmulating());
+  ASSERT_EQ(Tool({"cut"}).code, 0);
+  ExpectEnd("host h2 (10.77.0.2) has not answered for 8 s");
+}
+
+// Open MPI, which sees it too, may be the first and decide the code.
+TEST_F(LostHost, a_killed_worker_ends_the_run) {
+  ASSERT_NO_FATAL_FAILURE(RunUntilEmulating());
+  ASSERT_EQ(Tool({"kill", "prism-emulate"}).code, 0);
+  const Finished end = running_->Wait(30);
+  EXPECT_THAT(end.code, testing::AnyOf(1, 137)) << end.output;
+  ExpectNothingLeft();
 }
 
 }  // namespace

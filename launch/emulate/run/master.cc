@@ -68,6 +68,7 @@ Status Master::HandleMessage(const PeerMessage& message, Coordinator* coordinato
       WorkerHost& host = said_hello_[static_cast<size_t>(message.from)].emplace();
       host.name = in.GetText();
       host.identity = in.GetText();
+      session_.NameHost(std::string(in.GetText()), host.name);
       if (host.identity == ThisHost().identity && process != getpid()) {
         memory_.Watch(process);
       }
@@ -109,7 +110,7 @@ Status Master::HandleMessage(const PeerMessage& message, Coordinator* coordinato
 }
 
 Status Master::Pump(Coordinator* coordinator) {
-  PRISM_RETURN_IF_ERROR(InterruptStatus());
+  PRISM_RETURN_IF_ERROR(session_.RunStatus());
   bool busy = false;
   while (const std::optional<PeerMessage> message = session_.TryReceive()) {
     PRISM_RETURN_IF_ERROR(HandleMessage(*message, coordinator));

@@ -14,7 +14,7 @@
 namespace prism::launch {
 
 enum class MessageKind : uint8_t {
-  kHello,     // worker → 0: pid, WorkerHost
+  kHello,     // worker → 0: pid, WorkerHost, addresses of the host
   kRecord,    // 0 → worker: RecordedLength, the value book so far; record these ranks
   kRecorded,  // worker → 0: RecordedRank
   kStopped,   // worker → 0: StoppedRank; recorded later, or the run fails

@@ -21,6 +21,7 @@
 #include "launch/emulate/run/hosts.h"
 #include "launch/emulate/run/messages.h"
 #include "launch/exit_codes.h"
+#include "launch/process/host_watch.h"
 #include "launch/process/interrupt.h"
 #include "launch/process/wire.h"
 
@@ -41,6 +42,7 @@ std::string HelloMessage() {
       .Put<int64_t>(getpid())
       .PutText(host.name)
       .PutText(host.identity)
+      .PutText(AddressesOfThisHost())
       .Take();
 }
 
@@ -278,10 +280,10 @@ int ServeAsWorker(RunContext& context, MpiSession& session) {
   Worker worker(context, session);
   worker.Begin();
   while (!worker.stopped()) {
-    const Status interrupted = InterruptStatus();
-    if (!interrupted.ok()) {
+    const Status ended = session.RunStatus();
+    if (!ended.ok()) {
       worker.KillProcesses();
-      session.Abort(ExitCode(interrupted));
+      session.Abort(ExitCode(ended));
     }
     bool busy = false;
     while (const std::optional<PeerMessage> message = session.TryReceive()) {
