@@ -103,7 +103,8 @@ std::optional<CallId> LastLike(const Execution& execution, CallId id, uint32_t r
 
 std::string EndOf(const RankCalls& rank, bool several) {
   if (rank.end == CallsEnd::kFailed) {
-    return fmt::format("failed before: {}", rank.failure);
+    const std::string what = rank.failure.substr(0, rank.failure.find("\n\n"));
+    return fmt::format("failed before: {}", what.substr(what.rfind('\n') + 1));
   }
   const std::string steps =
       rank.steps == 0 ? "" : fmt::format(" after {}", FormatCounted(rank.steps, "step"));

@@ -131,8 +131,7 @@ void CallsPass::FinishSlot(Slot& slot, CallsEnd end) {
   recorded.calls.end = end;
   if (end == CallsEnd::kFailed) {
     recorded.end = slot.process->ExitStatus();
-    const std::string& text = recorded.end.message();
-    recorded.calls.failure = text.substr(0, text.find('\n'));
+    recorded.calls.failure = recorded.end.message();
   } else if (end == CallsEnd::kCut) {
     slot.process->Kill();
     const bool is_first = recorded_.empty() && slot.alone == nullptr;
