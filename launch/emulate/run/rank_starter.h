@@ -1,8 +1,8 @@
 // Starts the processes of a worker's ranks. A program of Python or libtorch is started once as a
 // fork server, from which ranks are forked. The first rank is started by itself meanwhile, and once
-// more, forked: if it does not do the same, or cannot be forked, each rank is started by itself, and
-// a line says why. The built-in program is known to do the same (ForkedRanks.* of the tests), and
-// compared under --strict only.
+// more, forked: if it does not do the same, or cannot be forked, each rank is started by itself,
+// and a line says why. The built-in program is known to do the same (ForkedRanks.* of the tests),
+// and compared under --strict only.
 #pragma once
 
 #include <cstdint>
