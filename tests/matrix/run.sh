@@ -57,7 +57,8 @@ sys.exit(not m.version('torch').startswith('$1.'))" 2>/dev/null; then
   fi
   say "installing torch $1 from PyPI"
   python3 -m venv "$folder" >&2
-  pip_install "$python" "torch==$1.*" numpy && return
+  # Triton 3.2 imports setuptools and does not ask for it.
+  pip_install "$python" "torch==$1.*" numpy setuptools && return
   local reached=
   PIP_FIND_LINKS= "$python" -m pip download -q --no-deps -d "$work" numpy >&2 && reached=1
   rm -rf "$folder"
