@@ -146,6 +146,7 @@ TEST(Store, clients_of_another_host_are_carried_to_it) {
     here.Set("/key", "value");
     EXPECT_EQ(there.Get("/key"), "value");
     there.Set("/long", std::string(300'000, 'x'));
+    EXPECT_EQ(there.Get("/long"), std::string(300'000, 'x'));
     EXPECT_EQ(here.Get("/long"), std::string(300'000, 'x'));
     there.Send(WaitFor("/never"));
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
