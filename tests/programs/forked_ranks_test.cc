@@ -120,7 +120,7 @@ TEST_F(ForkedRanks, are_forked_where_env_starts_the_program) {
   EXPECT_THAT(run.output, Not(HasSubstr(kAlone)));
   const Finished given = Run("plain", {}, {"env", "NOBODYS=1", "LOCAL_RANK=0"});
   ASSERT_EQ(given.code, 0) << given.output;
-  EXPECT_THAT(given.output, HasSubstr(std::string(kAlone) + "it is not a Python program"));
+  EXPECT_THAT(given.output, HasSubstr(std::string(kAlone) + "it is neither a Python program"));
 }
 
 // Not in the copy that it made before, but the copy is right.
