@@ -32,8 +32,11 @@ constexpr int32_t kSettled = 2;
 constexpr int kPollsOfLoop = 256;
 
 // Sleep while waiting for others: on process 0, or if all members wait, only messages can arrive,
-// and an answer usually comes within a few microseconds.
+// and an answer usually comes within a few microseconds; each sleep is twice as long as the one
+// before.
+constexpr int64_t kFirstNapNs = 5'000;
 constexpr int64_t kNapNs = 50'000;
+// A worker without other workers to wait for can sleep until its own ranks send something.
 constexpr int64_t kWaitNs = 300'000;
 
 // A rank that departed continues until its next NCCL call or wait, where it is held and shows its
@@ -66,8 +69,6 @@ slicer::OpStream EmulationWorker::NewStream(Rank rank) const {
 }
 
 Status EmulationWorker::StartProcesses() {
-  // A worker without other workers to wait for can sleep until its own ranks send something.
-  wait_ns_ = start_.has_all ? kWaitNs : kNapNs;
   for (const EmulatedRank& emulated : start_.ranks) {
     const Rank rank = emulated.process.rank;
     PRISM_ASSIGN_OR_RETURN(auto process, hooks_.start_process(emulated.process));
@@ -401,6 +402,7 @@ Result<bool> EmulationWorker::Step() {
     }
   }
   std::erase_if(members_, [](const auto& member) { return member == nullptr || member->left; });
+  wait_ns_ = busy ? 0 : wait_ns_;
   return busy;
 }
 
@@ -411,6 +413,7 @@ EmulationWorker::Member* EmulationWorker::FindMember(Rank rank) {
 }
 
 void EmulationWorker::Deliver(WireReader* message) {
+  wait_ns_ = 0;
   const AnswerBatch batch = GetBatch(message);
   for (const EventEnd& end : batch.ends) {
     if (Member* member = FindMember(end.rank); member != nullptr) {
@@ -452,11 +455,12 @@ void EmulationWorker::LetTimePass() {
 }
 
 void EmulationWorker::Wait() {
+  wait_ns_ = start_.has_all ? kWaitNs : std::clamp(2 * wait_ns_, kFirstNapNs, kNapNs);
   const bool all_ask = std::all_of(members_.begin(), members_.end(),
                                    [](const auto& member) { return !member->asked.empty(); });
   if (all_ask) {
     // Only a message can change anything, and messages do not wake sleepers.
-    const timespec nap = {.tv_sec = 0, .tv_nsec = kNapNs};
+    const timespec nap = {.tv_sec = 0, .tv_nsec = std::min(wait_ns_, kNapNs)};
     nanosleep(&nap, nullptr);
   } else {
     members_[waits_++ % members_.size()]->process->channel().WaitForRecord(wait_ns_);

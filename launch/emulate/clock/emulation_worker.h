@@ -106,7 +106,7 @@ class EmulationWorker {
   std::vector<std::unique_ptr<Member>> parked_;
   bool time_passes_ = false;
   WireWriter events_;
-  int64_t wait_ns_ = 0;  // longest wait for a record
+  int64_t wait_ns_ = 0;  // of the last wait, if nothing has happened since
   size_t waits_ = 0;
 };
 

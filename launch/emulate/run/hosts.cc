@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -11,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/base/parallel.h"
 #include "graph/describe.h"
 
 namespace prism::launch {
@@ -118,7 +120,14 @@ Hosts GroupWorkers(const std::vector<WorkerHost>& workers) {
   return hosts;
 }
 
-std::vector<int> PlaceRanks(const graph::Graph& graph, const Hosts& hosts) {
+size_t MostWorkersOfHost() {
+  constexpr int kCoresOfWorker = 2;
+  const char* const test = std::getenv("PRISM_TEST_WORKERS");
+  const int most = test != nullptr ? std::atoi(test) : AvailableThreads() / kCoresOfWorker;
+  return static_cast<size_t>(std::max(1, most));
+}
+
+std::vector<int> PlaceRanks(const graph::Graph& graph, const Hosts& hosts, size_t most) {
   const size_t ranks = graph.sandbox_ranks.size();
   const size_t workers = hosts.of_worker.size();
   std::vector<int> host_of(ranks, hosts.several() ? -1 : 0);
@@ -141,7 +150,7 @@ std::vector<int> PlaceRanks(const graph::Graph& graph, const Hosts& hosts) {
     size_t next = 0;
     for (size_t i = 0; i < ranks; ++i) {
       if (host_of[i] == host) {
-        worker_of[i] = of_host[next++ % of_host.size()];
+        worker_of[i] = of_host[next++ % std::min(most, of_host.size())];
       }
     }
   }

@@ -32,8 +32,14 @@ struct Hosts {
 Hosts GroupWorkers(const std::vector<WorkerHost>& workers);
 
 // The worker of each sandbox rank of the graph. A host gets as many ranks as its share of the
-// workers; ranks that exchange most with those which a host has already go there.
-std::vector<int> PlaceRanks(const graph::Graph& graph, const Hosts& hosts);
+// workers; ranks that exchange most with those which a host has already go there. At most `most`
+// workers of a host take ranks.
+std::vector<int> PlaceRanks(const graph::Graph& graph, const Hosts& hosts, size_t most);
+
+// How many workers of a host should: a rank is a process in any case, and what its worker does for
+// it is little, so that workers which share a core with others mostly wait for each other's
+// messages. By the cores of this host; PRISM_TEST_WORKERS says another number, for tests.
+size_t MostWorkersOfHost();
 
 // "ranks 0-3 on h1; ranks 4-7 on h2".
 std::string PlacesText(const std::vector<Rank>& ranks,

@@ -168,7 +168,7 @@ Status Master::Meet(const RunOutcome& outcome, const StoreServer* store) {
     }
   }
   hosts_ = GroupWorkers(workers);
-  worker_of_ = PlaceRanks(outcome.graph, hosts_);
+  worker_of_ = PlaceRanks(outcome.graph, hosts_, MostWorkersOfHost());
   if (hosts_.several()) {
     progress_.Clear();
     context_.logger.Info("sandbox ranks: {}",

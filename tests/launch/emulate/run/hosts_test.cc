@@ -43,18 +43,20 @@ graph::Graph CrossedPairs() {
 TEST(Hosts, ranks_that_exchange_most_are_on_one) {
   const graph::Graph graph = CrossedPairs();
   const Hosts hosts = TwoHosts();
-  EXPECT_THAT(PlaceRanks(graph, hosts), ElementsAre(0, 1, 2, 3));
-  EXPECT_EQ(PlacesText(graph.sandbox_ranks, PlaceRanks(graph, hosts), hosts),
+  EXPECT_THAT(PlaceRanks(graph, hosts, 4), ElementsAre(0, 1, 2, 3));
+  EXPECT_EQ(PlacesText(graph.sandbox_ranks, PlaceRanks(graph, hosts, 4), hosts),
             "ranks 0, 2 on a; ranks 1, 3 on b");
   // In the order of the workers where there is one host.
-  EXPECT_THAT(PlaceRanks(graph, GroupWorkers({{"a", ""}, {"a", ""}, {"a", ""}})),
+  EXPECT_THAT(PlaceRanks(graph, GroupWorkers({{"a", ""}, {"a", ""}, {"a", ""}}), 4),
               ElementsAre(0, 1, 2, 0));
 }
 
 TEST(Hosts, a_host_gets_its_share_of_the_ranks) {
   const graph::Graph graph = CrossedPairs();
-  EXPECT_THAT(PlaceRanks(graph, GroupWorkers({{"a", "a"}, {"b", "b"}, {"b", "b"}})),
+  EXPECT_THAT(PlaceRanks(graph, GroupWorkers({{"a", "a"}, {"b", "b"}, {"b", "b"}}), 4),
               ElementsAre(0, 1, 0, 2));
+  EXPECT_THAT(PlaceRanks(graph, GroupWorkers({{"a", "a"}, {"b", "b"}, {"b", "b"}}), 1),
+              ElementsAre(0, 1, 0, 1));
 }
 
 }  // namespace
