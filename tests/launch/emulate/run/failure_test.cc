@@ -85,7 +85,7 @@ class Failure : public testing::Test {
 };
 
 TEST_F(Failure, killed_program_is_named_while_recording) {
-  RunningCommand running(Job("out"), folder_ / "log");
+  RunningCommand running(Job("out", {"--cold-start"}), folder_ / "log");
   const pid_t program = FindDescendant("prism-workload");
   ASSERT_GT(program, 0);
   kill(program, SIGKILL);
@@ -97,7 +97,7 @@ TEST_F(Failure, killed_program_is_named_while_recording) {
 }
 
 TEST_F(Failure, killed_program_is_named_while_emulating) {
-  RunningCommand running(Job("out", {"--iterations", "50"}), folder_ / "log");
+  RunningCommand running(Job("out", {"--iterations", "50", "--cold-start"}), folder_ / "log");
   ASSERT_TRUE(running.WaitForOutput(": emulate ", kLongSeconds)) << running.Output();
   const pid_t program = FindDescendant("prism-workload");
   ASSERT_GT(program, 0);
@@ -106,6 +106,18 @@ TEST_F(Failure, killed_program_is_named_while_emulating) {
   EXPECT_EQ(run.code, 1) << run.output;
   EXPECT_THAT(run.output, HasSubstr("was killed by signal 9 (SIGKILL)"));
   ExpectOnlyFailure("out", "SIGKILL");
+}
+
+// The first process is the one that ranks are forked from.
+TEST_F(Failure, killed_fork_server_is_done_without) {
+  RunningCommand running(Job("out"), folder_ / "log");
+  const pid_t server = FindDescendant("prism-workload");
+  ASSERT_GT(server, 0);
+  kill(server, SIGKILL);
+  const Finished run = running.Wait(kLongSeconds);
+  EXPECT_EQ(run.code, 0) << run.output;
+  EXPECT_THAT(run.output, HasSubstr("the program of each rank is started by itself: it ended"));
+  EXPECT_TRUE(AllGo());
 }
 
 // mpirun itself gives the exit code of the process that died: 128 + 9.
