@@ -53,13 +53,16 @@ Server* TheServer() {
   return server;
 }
 
-// CPython's calls around a fork, which os.fork makes too.
+void DoNothing() {
+}
+
+// CPython's calls around a fork, which os.fork makes too; nothing in a program without Python.
 struct PythonFork {
   int (*ensure)() = nullptr;
   void (*release)(int) = nullptr;
-  void (*before)() = nullptr;
-  void (*after_parent)() = nullptr;
-  void (*after_child)() = nullptr;
+  void (*before)() = DoNothing;
+  void (*after_parent)() = DoNothing;
+  void (*after_child)() = DoNothing;
 };
 
 bool FindPythonFork(PythonFork* python) {
@@ -244,17 +247,14 @@ std::string StartRank(const Request& request, pid_t between) {
 
 RealFunction<pid_t(pid_t, int*, int)> real_waitpid("waitpid");
 
-// Forks for each request; returns in a rank, with Python source to run. `python`: null in a program
-// without it.
-std::string Serve(const PythonFork* python) {
+// Forks for each request; returns in a rank, with Python source to run.
+std::string Serve(const PythonFork& python) {
   while (true) {
     Request request;
     if (!Receive(&request)) {
       Leave();  // nobody will ask any more
     }
-    if (python != nullptr) {
-      python->before();
-    }
+    python.before();
     forks_rank = true;
     const pid_t between = fork();
     if (between == 0) {
@@ -263,16 +263,12 @@ std::string Serve(const PythonFork* python) {
         Leave();
       }
       std::string source = StartRank(request, self);
-      if (python != nullptr) {
-        python->after_child();
-      }
+      python.after_child();
       forks_rank = false;
       return source;
     }
     forks_rank = false;
-    if (python != nullptr) {
-      python->after_parent();
-    }
+    python.after_parent();
     real_waitpid.get()(between, nullptr, 0);
     for (const int descriptor : request.descriptors) {
       close(descriptor);
@@ -350,14 +346,14 @@ void ServeForks() {
   if (!is_python) {
     RestoreEnvironment();
     TellWorker(channel::kForkServerReady, strlen(channel::kForkServerReady));
-    Serve(nullptr);
+    Serve(PythonFork());
     BeginAsRank();
     return;
   }
   const int state = python.ensure();
   RunPython("import os\nos.environ._data.look()", "prism_environment");
   TellWorker(channel::kForkServerReady, strlen(channel::kForkServerReady));
-  const std::string source = Serve(&python);
+  const std::string source = Serve(python);
   BeginAsRank();
   RunPython(source.c_str(), "prism_rank_variables");
   python.release(state);
