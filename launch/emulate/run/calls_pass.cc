@@ -1,5 +1,7 @@
 #include "launch/emulate/run/calls_pass.h"
 
+#include <time.h>
+
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -20,7 +22,8 @@ namespace {
 using channel::RecordKind;
 using slicer::CallsEnd;
 
-constexpr double kOthersPatience = 4;   // times the seconds of the first rank
+constexpr double kOthersPatience = 4;  // times the seconds of the first rank
+constexpr int64_t kNapNs = 500'000;
 constexpr int32_t kStallSeconds = 120;  // without a record: the rank is not followed further
 
 // Forked or not, a rank does the same; how long it sleeps may differ.
@@ -39,6 +42,7 @@ struct CallsPass::Slot {
   slicer::CallRecorder recorder;
   StallWatch stall_watch;
   std::shared_ptr<Recorded> alone = {};
+  StopWatch started = {};
   std::optional<StopWatch> watch = {};  // since the first record
   std::string values = {};
   bool guessed = false;
@@ -78,8 +82,8 @@ Status CallsPass::StartNext() {
     request.meeting.values = values_->Path();
     request.meeting.value_bytes[wanted.rank] = book_.size();
   }
-  const auto which = wanted.alone == nullptr ? RankStarter::Try::kFirst : RankStarter::Try::kSecond;
-  PRISM_ASSIGN_OR_RETURN(auto process, starter_.Start(MakeSandboxSpec(context_, request), which));
+  PRISM_ASSIGN_OR_RETURN(auto process,
+                         starter_.Start(MakeSandboxSpec(context_, request), wanted.which()));
   slots_.push_back(std::make_unique<Slot>(Slot{wanted.rank, std::move(store), std::move(process),
                                                slicer::CallRecorder(wanted.rank),
                                                StallWatch(kStallSeconds), wanted.alone}));
@@ -141,6 +145,7 @@ void CallsPass::FinishSlot(Slot& slot, CallsEnd end) {
     starter_.EndSecondTry(slot.rank, SameCalls(slot.alone->calls, recorded.calls) ? "" : "calls");
     recorded = std::move(*slot.alone);
   } else if (!slot.process->forked() && starter_.WantsSecondTry()) {
+    starter_.LimitPatience(slot.started.Seconds() - (slot.watch ? slot.watch->Seconds() : 0));
     wanted_.push_front({slot.rank, std::make_shared<Recorded>(std::move(recorded))});
     return;
   }
@@ -159,12 +164,8 @@ Status CallsPass::RecordRound(const std::string& doing, const std::vector<Rank>&
   size_t waits = 0;
   while (!wanted_.empty() || !slots_.empty()) {
     PRISM_RETURN_IF_ERROR(InterruptStatus());
-    const auto which = [&] {
-      return wanted_.front().alone == nullptr ? RankStarter::Try::kFirst
-                                              : RankStarter::Try::kSecond;
-    };
     while (!wanted_.empty() && slots_.size() < cores &&
-           starter_.MayStart(which(), !slots_.empty())) {
+           starter_.MayStart(wanted_.front().which(), !slots_.empty())) {
       PRISM_RETURN_IF_ERROR(StartNext());
     }
     for (const auto& slot : slots_) {
@@ -175,6 +176,9 @@ Status CallsPass::RecordRound(const std::string& doing, const std::vector<Rank>&
                              static_cast<double>(ranks.size()));
     if (!slots_.empty()) {
       WaitForRecords(*slots_[waits++ % slots_.size()]->process);
+    } else if (!wanted_.empty()) {  // for the fork server
+      const timespec nap = {.tv_sec = 0, .tv_nsec = kNapNs};
+      nanosleep(&nap, nullptr);
     }
   }
   return OkStatus();

@@ -49,6 +49,10 @@ class CallsPass {
   struct Wanted {
     Rank rank;
     std::shared_ptr<Recorded> alone = {};  // what it did when it was started by itself
+
+    [[nodiscard]] RankStarter::Try which() const {
+      return alone == nullptr ? RankStarter::Try::kFirst : RankStarter::Try::kSecond;
+    }
   };
 
   Status RecordRound(const std::string& doing, const std::vector<Rank>& ranks);

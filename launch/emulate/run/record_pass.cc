@@ -19,8 +19,7 @@ RankStarter::Try TryOf(bool is_second_try) {
   return is_second_try ? RankStarter::Try::kSecond : RankStarter::Try::kFirst;
 }
 
-// Op by op and byte by byte.
-// What differs first; "" if nothing does.
+// What differs first, op by op and byte by byte; "" if nothing does.
 std::string_view Difference(const graph::Fragment& a, const graph::Fragment& b) {
   return a.strings != b.strings                       ? "names"
          : a.signatures != b.signatures               ? "kernels"
