@@ -5,6 +5,7 @@
 #include <netinet/tcp.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <array>
 #include <charconv>
@@ -125,7 +126,7 @@ void HostWatch::Look() {
     const std::string name = entry.path().filename();
     int descriptor = -1;
     std::from_chars(name.data(), name.data() + name.size(), descriptor);
-    const std::string peer = PeerOf(descriptor);
+    const std::string peer = descriptor <= STDERR_FILENO ? "" : PeerOf(descriptor);  // not MPI's
     tcp_info info = {};
     socklen_t size = sizeof(info);
     if (peer.empty() || getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &info, &size) != 0 ||
