@@ -54,13 +54,10 @@ std::vector<CalibratedGroup> GroupRows(const std::vector<RowPlan>& plans,
 }
 
 Result<std::vector<PredictedPoint>> PointsAt(const Site& site, const std::vector<RowPlan>& plans) {
-  PRISM_ASSIGN_OR_RETURN(const std::vector<RowPrediction> predictions,
-                         Predictor(plans, site).Predict({}, /*with_intervals=*/false));
+  PRISM_ASSIGN_OR_RETURN(const std::vector<double> seconds, SecondsAt(site, plans));
   std::vector<PredictedPoint> points;
   for (size_t i = 0; i < plans.size(); ++i) {
-    if (predictions[i].failure.empty()) {
-      points.push_back({predictions[i].seconds, 0, 0, *plans[i].measured_s, ""});
-    }
+    points.push_back({seconds[i], 0, 0, *plans[i].measured_s, ""});
   }
   return points;
 }
