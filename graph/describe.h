@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <ranges>
 #include <span>
 #include <string>
 #include <string_view>
@@ -82,5 +83,10 @@ std::string MembersText(std::span<const uint32_t> members);
 
 // Ranks in any order: "ranks 0-7", "rank 3".
 std::string RanksText(std::span<const Rank> ranks);
+
+// For JSON.
+inline auto NumbersOf(std::span<const Rank> ranks) {
+  return ranks | std::views::transform(&Rank::value);
+}
 
 }  // namespace prism::graph

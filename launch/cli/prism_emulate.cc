@@ -241,15 +241,10 @@ int Run(const std::vector<std::string>& arguments) {
                                                                         : PlanText(*context));
   }
   InstallInterruptHandlers();
-  // A launcher may say another Python than the command that it starts.
-  const Launch& launch = context->options.launch;
-  Result<InstallPaths> paths = FindInstallPaths(
-      launch.interpreter.empty() ? context->options.program : std::vector{launch.interpreter},
-      context->gpu.has_value());
-  if (!paths.ok()) {
-    return Fail(kProgram, paths.status(), context->options.color);
+  const Status found = FindPaths(&*context);
+  if (!found.ok()) {
+    return Fail(kProgram, found, context->options.color);
   }
-  context->paths = *std::move(paths);
   if (context->options.graph.empty() && context->paths.torch) {
     context->job.facts.torch = context->paths.torch->version;
   }

@@ -17,7 +17,6 @@
 #include "launch/emulate/run/calls_pass.h"
 #include "launch/emulate/run/run_plan.h"
 #include "launch/inputs/sandbox_list.h"
-#include "launch/process/install_paths.h"
 #include "launch/process/interrupt.h"
 #include "launch/process/progress.h"
 #include "slicer/check/check.h"
@@ -67,11 +66,7 @@ Result<RunContext> PlanCheck(const VerbArguments& arguments, const CheckOptions&
   PRISM_ASSIGN_OR_RETURN(const CommandLine line, ParseCommandLine(words));
   PRISM_ASSIGN_OR_RETURN(RunContext context, PlanRun(line.options));
   context.tells_lines = true;
-  const Launch& launch = context.options.launch;
-  PRISM_ASSIGN_OR_RETURN(
-      context.paths, FindInstallPaths(launch.interpreter.empty() ? context.options.program
-                                                                 : std::vector{launch.interpreter},
-                                      /*with_gpu=*/false));
+  PRISM_RETURN_IF_ERROR(FindPaths(&context));
   return context;
 }
 
@@ -132,20 +127,12 @@ std::string UntilOf(const std::vector<slicer::RankCalls>& ranks) {
   return is_cut ? fmt::format("step {}", std::max(0, steps - 1)) : "exit";
 }
 
-void WriteRanks(std::string_view key, const std::vector<Rank>& ranks, JsonWriter* json) {
-  json->Key(key).BeginArray();
-  for (const Rank rank : ranks) {
-    json->Value(rank.value());
-  }
-  json->EndArray();
-}
-
 void WriteFault(const slicer::CheckFault& fault, JsonWriter* json) {
   json->BeginObject();
   json->Field("kind", NameOf(slicer::kFaultKindNames, fault.kind));
   json->Field("sentence", fault.sentence);
-  WriteRanks("ranks", fault.ranks, json);
-  WriteRanks("waiting", fault.waiting, json);
+  json->ArrayField("ranks", graph::NumbersOf(fault.ranks));
+  json->ArrayField("waiting", graph::NumbersOf(fault.waiting));
   json->Key("calls").BeginArray();
   for (const slicer::FaultCall& call : fault.calls) {
     json->BeginObject();
@@ -166,7 +153,7 @@ std::string ReportJson(const CheckReport& report) {
   json.Key("assumed").BeginArray();
   for (const Assumed& assumed : report.assumed) {
     json.BeginObject();
-    WriteRanks("ranks", assumed.ranks, &json);
+    json.ArrayField("ranks", graph::NumbersOf(assumed.ranks));
     json.Field("like", assumed.like.value()).Field("reason", assumed.reason).EndObject();
   }
   json.EndArray().ArrayField("warnings", report.result.warnings);

@@ -179,6 +179,15 @@ SandboxSpec MakeSandboxSpec(const RunContext& context, const SandboxRequest& req
   return spec;
 }
 
+Status FindPaths(RunContext* context) {
+  const Launch& launch = context->options.launch;
+  PRISM_ASSIGN_OR_RETURN(
+      context->paths, FindInstallPaths(launch.interpreter.empty() ? context->options.program
+                                                                  : std::vector{launch.interpreter},
+                                       context->gpu.has_value()));
+  return OkStatus();
+}
+
 bool SharesGpu(const RunContext& context) {
   return context.gpu && context.sandbox_ranks.size() > static_cast<size_t>(context.gpu->count);
 }

@@ -46,6 +46,10 @@ struct RunContext {
   Logger logger;
 };
 
+// Where our programs and libraries for the program's own torch are: that of the interpreter that a
+// launcher starts, if it names one.
+Status FindPaths(RunContext* context);
+
 // More sandbox ranks than GPUs: they take turns on one, so their values are right but their
 // durations mean nothing; times come from the replay.
 bool SharesGpu(const RunContext& context);

@@ -89,14 +89,6 @@ void WriteForecast(const RunContext& context, JsonWriter* json) {
   json->EndObject();
 }
 
-void WriteRanks(const char* key, const std::vector<Rank>& ranks, JsonWriter* json) {
-  json->Key(key).BeginArray();
-  for (const Rank rank : ranks) {
-    json->Value(rank.value());
-  }
-  json->EndArray();
-}
-
 }  // namespace
 
 Status WriteResultFiles(const RunContext& context,
@@ -267,10 +259,10 @@ std::string PlanJson(const RunContext& context) {
     json.Field("layout", graph::LayoutText(context.job));
     json.Field("layout_origin", context.layout_origin);
     json.Field("roles", context.plan.roles.size());
-    WriteRanks("record",
-               context.options.graph.empty() ? context.plan.RecordedRanks() : std::vector<Rank>(),
-               &json);
-    WriteRanks("sandbox_ranks", context.sandbox_ranks, &json);
+    const std::vector<Rank> recorded =
+        context.options.graph.empty() ? context.plan.RecordedRanks() : std::vector<Rank>();
+    json.ArrayField("record", graph::NumbersOf(recorded));
+    json.ArrayField("sandbox_ranks", graph::NumbersOf(context.sandbox_ranks));
   }
   WriteForecast(context, &json);
   if (!context.model_assumptions.empty()) {
