@@ -26,6 +26,7 @@ struct LogLine {
   std::string column;
   std::string value;
   std::string take;
+  double factor = 1;
 };
 
 const std::vector<LogLine>& LogLines() {
@@ -35,10 +36,12 @@ const std::vector<LogLine>& LogLines() {
     for (size_t row = 0; row < csv->row_count(); ++row) {
       const std::string& key = csv->Field(row, "key");
       const size_t star = key.find('*');
+      double factor = 1;
+      ParseNumber(csv->Field(row, "factor"), &factor);
       read.push_back({csv->Field(row, "framework"), key.substr(0, star),
                       star == std::string::npos ? "" : key.substr(star + 1), csv->Field(row, "is"),
-                      csv->Field(row, "column"), csv->Field(row, "value"),
-                      csv->Field(row, "take")});
+                      csv->Field(row, "column"), csv->Field(row, "value"), csv->Field(row, "take"),
+                      factor});
     }
     return read;
   }();
@@ -212,10 +215,7 @@ void Write(const LogLine& wanted,
     column = fmt::format("{}", NumberIn(column).value_or(1) * numbers.front());
     return;
   }
-  double factor = 1;
-  ParseNumber(std::string_view(wanted.take).substr(std::min(wanted.take.size(), size_t{7})),
-              &factor);
-  column = fmt::format("{}", MedianOfLaterHalf(numbers) * factor);
+  column = fmt::format("{}", MedianOfLaterHalf(numbers) * wanted.factor);
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 // framework prints it at the start, and what it measured. logs.csv has a line for each thing that
 // is found: `key` is a text of the log, after which a value stands (a "*" in it is the value),
 // `column` where that goes, `is` a pattern of values that count, `value` what to write instead.
-// `take`: the first value; "median", times a factor, of the later half of all values (the first
+// `take`: the first value; "median", times `factor`, of the later half of all values (the first
 // ones are still warming up); or the product of all keys with that column. The first line of a
 // framework is its measurement: a log is that framework's whose measurement it has.
 #pragma once
