@@ -50,6 +50,7 @@ constexpr NeededHeader kNeededHeaders[] = {
     {"torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp", "torch"},
     {"cuda_runtime_api.h", "nvidia-cuda-runtime"},
     {"cublas_v2.h", "nvidia-cublas"},
+    {"cusolverDn.h", "nvidia-cusolver"},
     {"cusparse.h", "nvidia-cusparse"},
     {"nccl.h", "nvidia-nccl"}};
 

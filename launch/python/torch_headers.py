@@ -1,5 +1,6 @@
 """Headers of a release of torch, of its CUDA and NCCL, for building against it (wheel.py): from
-PyPI, where nothing but their include folders is kept, or of an interpreter that has them."""
+PyPI, where nothing but their include folders is kept, and of the libraries that a program is
+linked with the names alone; or of an interpreter that has them."""
 
 import pathlib
 import re
@@ -10,7 +11,10 @@ import tempfile
 import zipfile
 
 # Of what torch requires: the packages whose headers its own include.
-_NEEDED = re.compile(r"nvidia-(cuda-runtime|cublas|cusparse|nccl)-cu1\d\s*(\([^)]*\)|==[^;\s]*)")
+_NEEDED = re.compile(r"nvidia-(cuda-runtime|cublas|cusolver|cusparse|nccl)-cu1\d\s*"
+                     r"(\([^)]*\)|==[^;\s]*)")
+_KEPT = ["torch/version.py", "torch/lib/libc10.so"]
+_LINKED = [f"torch/lib/lib{name}.so" for name in ("torch_cpu", "torch_cuda", "c10_cuda")]
 _TOOLKIT = re.compile(r"cuda-toolkit\[[^]]*\](==[^;\s]*)")
 
 
@@ -22,15 +26,35 @@ def _pip_download(folder, *requirements):
     subprocess.run(command, check=True)
 
 
+def _write_names(library):
+    """Puts in place of a library one that defines the same names and does nothing."""
+    listed = subprocess.run(["readelf", "--dyn-syms", "-W", library], check=True,
+                            capture_output=True, text=True).stdout
+    sections = {"FUNC": ".text", "IFUNC": ".text", "TLS": '.tbss,"awT",@nobits'}
+    source = library.with_suffix(".s")
+    with source.open("w") as out:
+        for line in listed.splitlines():
+            number, _, _, kind, _, _, section, name = (line.split() + [""] * 8)[:8]
+            if number[:-1].isdigit() and section.isdigit() and "@" not in name:
+                symbol_type = {"TLS": "tls_object", "OBJECT": "object"}.get(kind, "function")
+                out.write(f".section {sections.get(kind, '.data')}\n.globl {name}\n"
+                          f".type {name},@{symbol_type}\n{name}: .zero 1\n")
+    subprocess.run(["cc", "-shared", "-nostdlib", f"-Wl,-soname,{library.name}", "-o", library,
+                    source], check=True)
+    source.unlink()
+
+
 def _unpack(folder, site):
-    """Keeps of all wheels in a folder the headers, what names versions, and libc10.so, by which the
-    ABI of strings is known; returns what they require."""
+    """Keeps of all wheels in a folder the headers, what names versions, libc10.so, by which the
+    ABI of strings is known, and the names of torch's libraries; returns what they require."""
     required = ""
     for wheel in sorted(folder.glob("*.whl")):
         with zipfile.ZipFile(wheel) as archive:
             for name in archive.namelist():
-                if "/include/" in name or name in ("torch/version.py", "torch/lib/libc10.so"):
+                if "/include/" in name or name in _KEPT or name in _LINKED:
                     archive.extract(name, site)
+                if name in _LINKED:
+                    _write_names(site / name)
                 elif name.endswith(".dist-info/METADATA"):
                     required += archive.read(name).decode()
         wheel.unlink()
@@ -53,7 +77,7 @@ def site_packages(torch, cache):
         _pip_download(wheels, "--no-deps", f"torch=={torch}")
         required = _unpack(wheels, part)
         names = [re.sub(r"[\s()]", "", match[0]) for match in _NEEDED.finditer(required)]
-        names += [f"cuda-toolkit[cublas,cudart,cusparse]{match[1]}"
+        names += [f"cuda-toolkit[cublas,cudart,cusolver,cusparse]{match[1]}"
                   for match in _TOOLKIT.finditer(required)]
         _pip_download(wheels, *names)
         _unpack(wheels, part)

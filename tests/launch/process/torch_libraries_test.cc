@@ -29,9 +29,9 @@ class Libraries : public testing::Test {
  protected:
   void SetUp() override {
     scratch_.Write("torch/include/c10/core/Device.h", "struct Device;\n");
-    for (const char* header :
-         {"torch/include/torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp",
-          "cuda/cuda_runtime_api.h", "cuda/cublas_v2.h", "cuda/cusparse.h", "cuda/nccl.h"}) {
+    for (const char* header : {"torch/include/torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp",
+                               "cuda/cuda_runtime_api.h", "cuda/cublas_v2.h", "cuda/cusolverDn.h",
+                               "cuda/cusparse.h", "cuda/nccl.h"}) {
       scratch_.Write(header, "");
     }
     setenv("XDG_CACHE_HOME", (scratch_ / "cache").c_str(), 1);
