@@ -145,6 +145,12 @@ CommunicatorSpec DescribeFrameworkGroup(uint64_t unnamed_identity) {
   spec.place = info.place;
   spec.of_parent = info.of_parent;
   const uint64_t seed = FnvHash(info.unique == nullptr ? "" : info.unique, FnvHash(info.name));
+  const channel::Config& config = SessionConfig();
+  if (info.global_stride <= 0 && info.members == nullptr && info.size == config.world_size &&
+      info.rank == config.rank) {
+    info.global_start = 0;
+    info.global_stride = 1;
+  }
   if (info.global_stride > 0) {
     spec.members.global_start = info.global_start;
     spec.members.global_stride = info.global_stride;

@@ -55,22 +55,24 @@ bool FromCall(GroupInfo* info) {
   return true;
 }
 
-// Global ranks of the group; if they are not named (the world's own group, C++ programs), those
-// that c10d keeps during the call. Empty if neither has them.
-std::vector<int32_t> MembersOf(c10d::ProcessGroupNCCL& group) {
-  const auto size = static_cast<size_t>(group.getSize());
-  const std::vector<uint64_t>& named = group.getOptions()->global_ranks_in_group;
-  if (named.size() == size) {
-    return {named.begin(), named.end()};
-  }
+// Global ranks of a group of this size that c10d keeps during a call of it; empty if it does not.
+std::vector<int32_t> MembersOfCall(int32_t size) {
   std::vector<int32_t> members;
   GroupInfo call = {};
-  if (FromCall(&call) && call.size == group.getSize() && call.global_stride > 0) {
+  if (FromCall(&call) && call.size == size && call.global_stride > 0) {
     for (int32_t i = 0; i < call.size; ++i) {
       members.push_back(call.global_start + i * call.global_stride);
     }
   }
   return members;
+}
+
+// Global ranks of the group; if they are not named (the world's own group, C++ programs), those of
+// the call. Empty if neither has them.
+std::vector<int32_t> MembersOf(const std::vector<uint64_t>& named, int32_t size) {
+  return named.size() == static_cast<size_t>(size)
+             ? std::vector<int32_t>{named.begin(), named.end()}
+             : MembersOfCall(size);
 }
 
 uint64_t PlaceOf(const std::vector<int32_t>& group, const std::string& pair) {
@@ -86,7 +88,8 @@ bool FromGroup(const GroupAtWork& work, GroupInfo* info) {
   thread_local std::vector<int32_t> members;
   thread_local std::string unique;
   auto& group = *static_cast<c10d::ProcessGroupNCCL*>(work.group);
-  const std::vector<int32_t> all = MembersOf(group);
+  const std::vector<int32_t> all =
+      MembersOf(group.getOptions()->global_ranks_in_group, group.getSize());
   if (all.empty()) {
     return false;
   }
@@ -131,16 +134,16 @@ bool FromSecondGroup(const GroupAtWork& work, GroupInfo* info) {
   }
   const auto& options = *static_cast<const c10d::ProcessGroupNCCL::Options*>(chosen.get());
   if (!info->of_parent) {
-    const std::vector<uint64_t>& named = options.global_ranks_in_group;
-    members = {named.begin(), named.end()};
-  }
-  if (members.empty()) {
-    return false;
+    members = MembersOf(options.global_ranks_in_group, group.getSize());
   }
   SetName(options.group_desc, options.group_name, info);
   unique = options.group_name;
   info->unique = unique.c_str();
   SetMembers(members, work, info);
+  if (members.empty()) {  // the default group, if it has all ranks of the job
+    info->size = group.getSize();
+    info->members = nullptr;
+  }
   return true;
 }
 #else
