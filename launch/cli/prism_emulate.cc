@@ -14,9 +14,11 @@
 #include "graph/base/input_hashes.h"
 #include "graph/base/time.h"
 #include "launch/cli/stand_in.h"
+#include "launch/emulate/run/kept_ranks.h"
 #include "launch/emulate/run/master.h"
 #include "launch/emulate/run/output_folder.h"
 #include "launch/emulate/run/run_context.h"
+#include "launch/emulate/run/run_key.h"
 #include "launch/emulate/run/run_plan.h"
 #include "launch/emulate/run/run_report.h"
 #include "launch/emulate/run/worker.h"
@@ -168,6 +170,11 @@ Result<RunSummary> RunAndReport(const RunContext& context,
   return finished;
 }
 
+Result<KeptRanks> OpenKept(const RunContext& context, const std::string& output_folder) {
+  PRISM_ASSIGN_OR_RETURN(const RunKey key, KeyOfRun(context));
+  return KeptRanks::Open(output_folder + ".recorded", key, context.logger);
+}
+
 // Process 0.
 Status RunAsMaster(RunContext& context,
                    MpiSession& session,
@@ -177,9 +184,18 @@ Status RunAsMaster(RunContext& context,
   Progress progress(kProgram, context.options.quiet || context.options.interactive ||
                                   context.options.log_level < LogLevel::kInfo);
   Master master(context, session, progress);
+  std::optional<KeptRanks> kept;
   if (!folder.ok()) {
     master.Stop(folder.status());
     return folder.status();
+  }
+  if (context.options.resume) {
+    Result<KeptRanks> opened = OpenKept(context, folder->path());
+    if (!opened.ok()) {
+      master.Stop(opened.status());
+      return opened.status();
+    }
+    master.Resume(&kept.emplace(*std::move(opened)));
   }
   RunRecord record;
   record.command = command;
@@ -190,7 +206,14 @@ Status RunAsMaster(RunContext& context,
   const Result<RunSummary> run = RunAndReport(context, master, record, whole, &*folder);
   if (!run.ok()) {
     folder->CommitFailure(run.status().message());
+    if (kept) {
+      context.logger.Info("what was recorded is in {}; --resume goes on from there",
+                          kept->folder());
+    }
     return run.status();
+  }
+  if (kept) {
+    kept->Remove();
   }
   PRISM_RETURN_IF_ERROR(PrintReport(context, run->summary, *folder, run->wall));
   return CheckGates(context.options, *run);

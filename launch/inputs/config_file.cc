@@ -172,7 +172,7 @@ std::string FileText(const std::string& name_or_file) {
 // Options that concern one call of the program, and those at the end of their section.
 constexpr std::string_view kOfOneCall[] = {"interactive", "out",   "force",     "format",
                                            "config",      "quiet", "log-level", "print-config",
-                                           "dry-run",     "color"};
+                                           "dry-run",     "color", "resume"};
 constexpr std::string_view kAtEnd[] = {"routing", "perturb", "log-ranks", "perfetto", "strict"};
 
 // Sizes that follow from the others where they are not given. As values they would be given

@@ -101,6 +101,7 @@ struct Options {
 
   std::string out;  // "" = the default folder
   bool force = false;
+  bool resume = false;
   std::string graph;
   OutputFormat format = OutputFormat::kText;
   bool perfetto = false;

@@ -223,6 +223,9 @@ std::vector<Row> OutputOptions() {
       {"out", &O::out, Text("DIR"), "output folder", "prism-out/<job>-<n>gpus"},
       {"force", &O::force, Switch(),
        "replace an existing --out folder (one that holds only FAILED is always replaced)"},
+      {"resume", &O::resume, Switch(),
+       "keep recorded ranks in DIR.recorded until the run has its result, and go on from those "
+       "that an earlier run with --resume has kept there"},
       {"graph", &O::graph, Text("FILE"),
        "reuse this graph instead of recording one; values that absent ranks would send are then "
        "unknown"},

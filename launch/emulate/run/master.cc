@@ -81,6 +81,9 @@ Status Master::HandleMessage(const PeerMessage& message, Coordinator* coordinato
       return OkStatus();
     case MessageKind::kRecorded: {
       PRISM_ASSIGN_OR_RETURN(RecordedRank recorded, GetRecorded(&in));
+      if (kept_ != nullptr) {
+        kept_->Keep(recorded.fragment.rank, message.bytes);
+      }
       slice_.Add(std::move(recorded));
       return OkStatus();
     }
@@ -111,6 +114,9 @@ Status Master::HandleMessage(const PeerMessage& message, Coordinator* coordinato
 
 Status Master::Pump(Coordinator* coordinator) {
   PRISM_RETURN_IF_ERROR(session_.RunStatus());
+  if (kept_ != nullptr) {
+    PRISM_RETURN_IF_ERROR(kept_->Write(/*all=*/false));
+  }
   bool busy = false;
   while (const std::optional<PeerMessage> message = session_.TryReceive()) {
     PRISM_RETURN_IF_ERROR(HandleMessage(*message, coordinator));
@@ -169,17 +175,36 @@ Status Master::CoRecordRanks(const std::vector<Rank>& ranks) {
   return OkStatus();
 }
 
+// Those of an earlier run. Returns the others.
+std::vector<Rank> Master::AddKept(const std::vector<Rank>& ranks) {
+  if (kept_ == nullptr) {
+    return ranks;
+  }
+  kept_->BeginRound(slice_.length(), slice_.book());
+  std::vector<Rank> others;
+  for (const Rank rank : ranks) {
+    if (std::optional<RecordedRank> recorded = kept_->Find(rank)) {
+      slice_.Add(*std::move(recorded));
+    } else {
+      others.push_back(rank);
+    }
+  }
+  return others;
+}
+
 Status Master::RecordRound(const std::vector<Rank>& ranks) {
   progress_.BeginStage(
       "slice",
       fmt::format(
           "{} of {} in {}", ranks.size(), FormatCounted(context_.job.parallel.world_size(), "rank"),
           session_.size() == 1 ? "one process" : fmt::format("{} processes", session_.size())));
+  const RecordedLength length = slice_.length();
+  const std::vector<Rank> to_record = AddKept(ranks);
   for (int worker = 0; worker < session_.size(); ++worker) {
     WireWriter message;
-    message.Put(MessageKind::kRecord).Put(slice_.length());
+    message.Put(MessageKind::kRecord).Put(length);
     message.PutText(slice_.book());
-    PutRanks(ranks, &message);
+    PutRanks(to_record, &message);
     session_.Send(worker, message.Take());
   }
   while (slice_.ended_in_round() < ranks.size()) {
@@ -298,6 +323,9 @@ Status Master::RunStages(RunOutcome* outcome) {
   };
   WallTimes& wall = outcome->wall;
   PRISM_RETURN_IF_ERROR(timed(&wall.slice_s, [&] { return Slice(); }));
+  if (kept_ != nullptr) {
+    PRISM_RETURN_IF_ERROR(kept_->Write(/*all=*/true));
+  }
   if (context_.options.host_factor > 0) {
     UseMeasuredHostTime(slice_.fragments(), context_.options.host_factor, &context_.cluster);
     const graph::ParameterTable& table = context_.cluster.parameters;

@@ -11,6 +11,7 @@
 #include "graph/graph.h"
 #include "launch/emulate/clock/coordinator.h"
 #include "launch/emulate/run/hosts.h"
+#include "launch/emulate/run/kept_ranks.h"
 #include "launch/emulate/run/messages.h"
 #include "launch/emulate/run/recorded_slice.h"
 #include "launch/emulate/run/run_context.h"
@@ -58,6 +59,9 @@ class Master {
   // Runs all stages. Whatever the result, the workers have been asked to stop with the exit code.
   Result<RunOutcome> Run();
 
+  // Takes ranks from there, and keeps there what is recorded. Before Run(); must outlive it.
+  void Resume(KeptRanks* kept) { kept_ = kept; }
+
   // Instead of Run(): stops the workers.
   void Stop(const Status& status) { StopWorkers(status); }
 
@@ -72,6 +76,7 @@ class Master {
   // These ranks, and those that they turn out to need.
   Status Record(const std::vector<Rank>& ranks);
   Status RecordRound(const std::vector<Rank>& ranks);
+  std::vector<Rank> AddKept(const std::vector<Rank>& ranks);
   Status CoRecordRanks(const std::vector<Rank>& ranks);
   std::string SourceLinesOf(const graph::Graph& graph, Rank rank, uint32_t op);
   Status Build(RunOutcome* outcome);
@@ -104,6 +109,7 @@ class Master {
   MemorySampler memory_;
   Worker worker_;
   RecordedSlice slice_;
+  KeptRanks* kept_ = nullptr;                          // with --resume
   std::vector<std::optional<WorkerHost>> said_hello_;  // by worker
   Hosts hosts_;                                        // of the emulation
   std::vector<int> worker_of_;                         // by sandbox rank

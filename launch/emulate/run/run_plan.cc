@@ -78,6 +78,11 @@ Status ResolveFromGraph(RunContext* context) {
                     InvalidArgument("--host-time measured and --graph exclude each other: without "
                                     "recording there is nothing to measure; leave one out"));
   }
+  if (options.resume) {
+    return AtOrigin(options, {"resume", "graph"},
+                    InvalidArgument("--resume and --graph exclude each other: nothing is recorded; "
+                                    "leave one out"));
+  }
   PRISM_ASSIGN_OR_RETURN(const graph::Graph graph, graph::ReadGraph(options.graph));
   PRISM_ASSIGN_OR_RETURN(context->inputs[options.graph], HashOfFile(options.graph));
   if (graph.job.user_program && options.program.empty() && options.sandbox_ranks != "none") {
