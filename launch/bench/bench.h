@@ -47,6 +47,10 @@ BenchResult BenchDevice();
 // Records through the channel, through the recorder, and through both.
 BenchResult BenchRecord();
 
+// Bytes from one sandbox rank to another on one host; under mpirun or srun over several hosts, also
+// between the first two.
+BenchResult BenchExchange();
+
 // Encode, decode, validate and refine one graph.
 BenchResult BenchGraph(const BenchWorkload& workload);
 

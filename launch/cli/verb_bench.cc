@@ -93,6 +93,10 @@ Result<VerbOutput> RunDevice(const VerbArguments& arguments) {
   return PrintCases(arguments, BenchDevice());
 }
 
+Result<VerbOutput> RunExchange(const VerbArguments& arguments) {
+  return PrintCases(arguments, BenchExchange());
+}
+
 Result<VerbOutput> RunRecord(const VerbArguments& arguments) {
   return PrintCases(arguments, BenchRecord());
 }
@@ -160,6 +164,7 @@ const std::vector<Bench>& Benches() {
        StartPublished},
       {"collectives", 1, {"out", "fit", "ranks", "cluster", "collective"}, StartPublished},
       {"device", 0, {}, RunDevice},
+      {"exchange", 0, {}, RunExchange},
       {"graph", 0, {"workload", "ranks"}, RunGraph},
       {"import", 0, {"workload", "ranks"}, RunImport},
       {"network", 1, {"workload", "ranks", "iterations"}, RunNetwork},
@@ -260,11 +265,14 @@ Verb BenchVerb() {
   verb.spec = {
       "bench",
       "NAME [TABLE.csv...]",
-      "measure this installation: device, record, graph, import, replay, network, search, accuracy "
+      "measure this installation: device, record, exchange, graph, import, replay, network, "
+      "search, accuracy "
       "or "
       "collectives",
       "  device  time that the virtual device adds to a kernel launch\n"
       "  record  records per second through the channel and the recorder\n"
+      "  exchange  bytes a second and microseconds a message between sandbox ranks of one host;\n"
+      "          under mpirun or srun over several hosts, also between two\n"
       "  graph   encode, decode, validate and refine a synthetic job\n"
       "  import  write a synthetic job as GOAL and read it back\n"
       "  replay  replay a synthetic job; --export goal|chakra FILE writes it for other tools "

@@ -78,7 +78,7 @@ const std::vector<std::pair<std::string, std::set<std::string>>> kLaunchRooms = 
      {"launch/process/", "launch/trainer/args.h", "launch/inputs/", "launch/plan/",
       "launch/emulate/sandbox/", "launch/emulate/store/", "launch/emulate/clock/"}},
     {"launch/analyse/", {"launch/process/", "launch/inputs/", "launch/plan/"}},
-    {"launch/bench/", {"launch/process/", "launch/inputs/", "launch/plan/"}},
+    {"launch/bench/", {"launch/process/", "launch/inputs/", "launch/plan/", "launch/emulate/run/"}},
     {"launch/cli/",
      {"launch/process/", "launch/inputs/", "launch/plan/", "launch/emulate/run/", "launch/analyse/",
       "launch/bench/"}},
