@@ -61,6 +61,12 @@ Status InterruptStatus() {
       return {StatusCode::kTerminated, "terminated by SIGHUP: its terminal was closed"};
     default:
       if (MpiSession::LaunchedByMpi() && sender == getppid()) {
+        if (MpiSession::LauncherName() == "slurmstepd") {
+          return {
+              StatusCode::kTerminated,
+              "Slurm ended the run: its time limit is near, it was cancelled, or another process "
+              "failed"};
+        }
         return {StatusCode::kTerminated,
                 "mpirun ended the run: another process failed or was killed, or mpirun itself was "
                 "interrupted"};

@@ -126,6 +126,20 @@ int LaunchedSize() {
   return 0;
 }
 
+// Tasks of srun that it did not make processes of one job of MPI: each would take itself for the
+// only one. An allocation without srun (salloc, the script of sbatch) is no step, and one process.
+Status CheckTasks() {
+  const char* const tasks = std::getenv("SLURM_STEP_NUM_TASKS");
+  if (tasks == nullptr || std::atoi(tasks) < 2) {
+    return OkStatus();
+  }
+  return EnvironmentLacks(fmt::format(
+      "srun started {} processes that know nothing of each other, and each would do all of it; use "
+      "srun --mpi=pmix (srun --mpi=list says what there is), or, for {} runs, start each by env -u "
+      "SLURM_STEP_NUM_TASKS",
+      tasks, tasks));
+}
+
 void Nap(int64_t nanoseconds) {
   const timespec duration = {.tv_sec = 0, .tv_nsec = nanoseconds};
   nanosleep(&duration, nullptr);
@@ -137,8 +151,7 @@ void Nap(int64_t nanoseconds) {
 void EndLauncher() {
   constexpr int64_t kApartNs = 300'000'000;
   const pid_t launcher = getppid();
-  std::string name;
-  std::getline(std::ifstream(fmt::format("/proc/{}/comm", launcher)), name);
+  const std::string name = MpiSession::LauncherName();
   for (int i = 0; i < 2 && (name == "mpirun" || name == "orterun" || name == "orted"); ++i) {
     kill(launcher, SIGTERM);
     Nap(kApartNs);
@@ -218,6 +231,12 @@ bool MpiSession::LaunchedByMpi() {
   return false;
 }
 
+std::string MpiSession::LauncherName() {
+  std::string name;
+  std::getline(std::ifstream(fmt::format("/proc/{}/comm", getppid())), name);
+  return name;
+}
+
 int MpiSession::LaunchedRank() {
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"}) {
     if (const char* text = std::getenv(name)) {
@@ -238,6 +257,7 @@ int MpiSession::size() const {
 Result<MpiSession> MpiSession::Start() {
   auto impl = std::make_unique<Impl>();
   if (!LaunchedByMpi()) {
+    PRISM_RETURN_IF_ERROR(CheckTasks());
     return MpiSession(std::move(impl));
   }
   PRISM_ASSIGN_OR_RETURN(const Mpi mpi, LoadMpi());

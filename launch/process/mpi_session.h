@@ -29,6 +29,9 @@ class MpiSession {
   // True when a launcher has started this process.
   static bool LaunchedByMpi();
 
+  // The program that started this process: "mpirun", "orted", "slurmstepd".
+  static std::string LauncherName();
+
   // The number of this process as its launcher gave it, known before Start; 0 without a launcher.
   static int LaunchedRank();
 
