@@ -325,6 +325,7 @@ Status Master::RunStages(RunOutcome* outcome) {
   PRISM_RETURN_IF_ERROR(timed(&wall.slice_s, [&] { return Slice(); }));
   if (kept_ != nullptr) {
     PRISM_RETURN_IF_ERROR(kept_->Write(/*all=*/true));
+    kept_ = nullptr;  // a rank whose role adopts what it does now is recorded anew
   }
   if (context_.options.host_factor > 0) {
     UseMeasuredHostTime(slice_.fragments(), context_.options.host_factor, &context_.cluster);
