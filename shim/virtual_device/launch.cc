@@ -12,6 +12,7 @@
 
 #include "shim/session.h"
 #include "shim/virtual_device/device_memory.h"
+#include "shim/virtual_device/fat_binary.h"
 #include "shim/virtual_device/issue.h"
 #include "shim/virtual_device/nvcc_calls.h"
 #include "shim/virtual_device/runtime_state.h"
@@ -24,6 +25,7 @@ using channel::RecordKind;
 
 struct Kernel {
   const char* mangled_name = nullptr;  // in the program's image, or ours for driver kernels
+  const void* binary = nullptr;        // in which it is registered; null for driver kernels
   uint32_t name = 0;                   // id in kKernelName; 0 before the first launch
 };
 
@@ -34,7 +36,7 @@ struct Variable {
 
 struct Kernels {
   std::mutex mutex;
-  std::vector<std::pair<const void*, const char*>> registered;  // not yet in the map
+  std::vector<std::pair<const void*, Kernel>> registered;  // not yet in the map
   std::unordered_map<const void*, Kernel> by_function;
   std::unordered_map<const void*, Variable> variables;
 };
@@ -54,25 +56,41 @@ uint32_t DefineName(const char* mangled_name) {
   return id;
 }
 
-// 0 if nothing was registered at that address.
-uint32_t KernelName(const void* function) {
-  Kernels& kernels = Get();
-  const std::lock_guard<std::mutex> lock(kernels.mutex);
+// Null if nothing was registered at that address. `kernels.mutex` is held.
+Kernel* FindKernel(Kernels& kernels, const void* function) {
   auto found = kernels.by_function.find(function);
   if (found == kernels.by_function.end() && !kernels.registered.empty()) {
-    for (const auto& [stub, name] : kernels.registered) {
-      kernels.by_function[stub] = {name, 0};
+    for (const auto& [stub, kernel] : kernels.registered) {
+      kernels.by_function[stub] = kernel;
     }
     kernels.registered.clear();
     found = kernels.by_function.find(function);
   }
-  if (found == kernels.by_function.end()) {
+  return found == kernels.by_function.end() ? nullptr : &found->second;
+}
+
+// 0 if nothing was registered at that address.
+uint32_t KernelName(const void* function) {
+  Kernels& kernels = Get();
+  const std::lock_guard<std::mutex> lock(kernels.mutex);
+  Kernel* const kernel = FindKernel(kernels, function);
+  if (kernel == nullptr) {
     return 0;
   }
-  if (found->second.name == 0) {
-    found->second.name = DefineName(found->second.mangled_name);
+  if (kernel->name == 0) {
+    kernel->name = DefineName(kernel->mangled_name);
   }
-  return found->second.name;
+  return kernel->name;
+}
+
+// Architecture of the code that the profile's device runs.
+int KernelArchitecture(const void* function) {
+  const auto& profile = SessionConfig().device;
+  Kernels& kernels = Get();
+  const std::lock_guard<std::mutex> lock(kernels.mutex);
+  const Kernel* const kernel = FindKernel(kernels, function);
+  return ArchitectureOf(kernel != nullptr ? kernel->binary : nullptr,
+                        profile.compute_major * 10 + profile.compute_minor);
 }
 
 // Shapes pushed by <<<>>> and popped by the stub that it calls.
@@ -113,7 +131,7 @@ const void* DefineDriverKernel(const char* mangled_name) {
   char* const kept = strdup(mangled_name);
   Kernels& kernels = Get();
   const std::lock_guard<std::mutex> lock(kernels.mutex);
-  kernels.by_function[kept] = {kept, 0};
+  kernels.by_function[kept] = {kept};
   return kept;
 }
 
@@ -126,7 +144,6 @@ using prism::shim::Return;
 extern "C" {
 
 void** __cudaRegisterFatBinary(void* binary) {
-  // The handle is never read; it only has to differ from nullptr.
   return static_cast<void**>(binary);
 }
 
@@ -140,7 +157,7 @@ char __cudaInitModule(void** /*handle*/) {
   return 1;
 }
 
-void __cudaRegisterFunction(void** /*handle*/,
+void __cudaRegisterFunction(void** handle,
                             const char* host_stub,
                             char* /*device_function*/,
                             const char* device_name,
@@ -152,7 +169,7 @@ void __cudaRegisterFunction(void** /*handle*/,
                             int* /*warp_size*/) {
   Kernels& kernels = prism::shim::Get();
   const std::lock_guard<std::mutex> lock(kernels.mutex);
-  kernels.registered.emplace_back(host_stub, device_name);
+  kernels.registered.emplace_back(host_stub, prism::shim::Kernel{device_name, handle});
 }
 
 void __cudaRegisterVar(void** /*handle*/,
@@ -234,14 +251,15 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config,
       function, {config->gridDim, config->blockDim, config->dynamicSmemBytes, config->stream});
 }
 
-cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* /*function*/) {
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* function) {
   // The attributes of a small kernel: enough registers for full occupancy, no static shared memory.
-  // Kernels size their grids by these; none of them may be zero.
+  // Kernels size their grids by these; none of them may be zero. CUB refuses to launch on an
+  // architecture that it was not compiled for.
   const auto& profile = prism::shim::SessionConfig().device;
   *attributes = {};
   attributes->maxThreadsPerBlock = 1024;
   attributes->numRegs = 32;
-  attributes->ptxVersion = profile.compute_major * 10 + profile.compute_minor;
+  attributes->ptxVersion = prism::shim::KernelArchitecture(function);
   attributes->binaryVersion = attributes->ptxVersion;
   attributes->maxDynamicSharedSizeBytes = static_cast<int>(profile.shared_memory_per_block_optin);
   attributes->preferredShmemCarveout = -1;

@@ -19,7 +19,8 @@ using ::testing::HasSubstr;
 constexpr int64_t kMiB = int64_t{1} << 20;
 
 ProgramRun RunProgram(const std::string& program,
-                      std::vector<std::pair<std::string, std::string>> environment = {}) {
+                      std::vector<std::pair<std::string, std::string>> environment = {},
+                      const channel::Config& config = H100Config()) {
   environment.emplace_back("PYTHONWARNINGS", "ignore");
   environment.emplace_back("TORCHINDUCTOR_CACHE_DIR", PRISM_PROGRAM_CACHE);
   environment.emplace_back("TRITON_CACHE_DIR", PRISM_PROGRAM_CACHE);
@@ -27,7 +28,7 @@ ProgramRun RunProgram(const std::string& program,
       {.arguments = {PRISM_PYTHON, std::string(PRISM_PROGRAM_DIR) + "/" + program + ".py"},
        .environment = std::move(environment),
        .library_dir = PRISM_LIBRARY_DIR,
-       .config = H100Config()});
+       .config = config});
   EXPECT_EQ(run.exit_code, 0) << run.output;
   return run;
 }
@@ -122,6 +123,8 @@ TEST(DevicePrograms, compiled_models_launch_triton_kernels) {
   const ProgramRun step = LastIteration(run);
   EXPECT_EQ(step.CountKernels("triton_per_fused_gelu_native_layer_norm_0"), 1);
   EXPECT_GE(step.CountKernels("triton_"), 3);
+  EXPECT_THAT(run.contexts, ::testing::Contains(::testing::StartsWith(
+                                "fused::triton_per_fused_gelu_native_layer_norm_0 ")));
   EXPECT_LE(step.CountKernels("triton_"), 12);
   EXPECT_EQ(step.CountKernels("cublas") + step.CountKernels("extern_kernels"), 5);
   EXPECT_GE(step.CountKernels("multi_tensor_apply"), 1);
@@ -151,6 +154,19 @@ TEST(DevicePrograms, unique_values_are_found) {
   EXPECT_EQ(run.Said("row runs"), "[[1, 2], [0, 5], [1, 2]] [0, 1, 2] [1, 1, 1]");
   EXPECT_EQ(run.Said("of floats"), "[0, 1, 2, 3, 4, 5]");
   EXPECT_EQ(run.Said("none"), "0");
+}
+
+// CUB's kernels exist for some architectures only; V100 is older than all of CUDA 13's, and B300
+// has none of its own.
+TEST(DevicePrograms, sorts_on_architectures_that_no_code_is_for) {
+  const std::pair<int, int> architectures[] = {{7, 0}, {8, 9}, {10, 3}};
+  for (const auto& [major, minor] : architectures) {
+    channel::Config config = H100Config();
+    config.device.compute_major = major;
+    config.device.compute_minor = minor;
+    const ProgramRun run = RunProgram("integers", {}, config);
+    EXPECT_EQ(run.Said("none"), "0") << major << "." << minor;
+  }
 }
 
 // All are distinct, as far as their type allows.
