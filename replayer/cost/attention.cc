@@ -27,6 +27,15 @@ std::optional<bool> NamesCausal(std::string_view kernel) {
   return !flags.starts_with("false, false,") && !flags.starts_with("true, false,");
 }
 
+// Which of the two middle dimensions of [batch, _, _, width] counts queries: that in which there
+// are more keys, as for tokens that are decoded; else the longer one, since there are fewer heads.
+size_t SequenceDimension(const std::vector<int64_t>& q, const std::vector<int64_t>& k) {
+  if ((k[1] > q[1]) != (k[2] > q[2])) {
+    return k[1] > q[1] ? 1 : 2;
+  }
+  return q[1] > q[2] ? 1 : 2;
+}
+
 // The number of packed sequences: the list has the first token of each, and the end of the last.
 std::optional<int64_t> PackedSequences(const graph::KernelSignature& signature) {
   const auto found = std::ranges::find_if(signature.inputs, [](const graph::TensorShape& input) {
@@ -52,10 +61,12 @@ std::optional<AttentionShape> FindAttention(const KernelView& view) {
   const std::vector<int64_t>& k = inputs[first + 1].dims;
   shape.type = inputs[first].dtype;
   shape.kv_bytes = 2 * inputs[first + 1].Bytes();
+  shape.splits_keys = view.kernel.find("splitkv") != std::string_view::npos;
   if (q.size() == 4 && k.size() == 4) {
-    shape.batch_heads = q[0] * std::min(q[1], q[2]);
-    shape.queries = std::max(q[1], q[2]);
-    shape.keys = std::max(k[1], k[2]);
+    const size_t sequence = SequenceDimension(q, k);
+    shape.batch_heads = q[0] * q[3 - sequence];
+    shape.queries = q[sequence];
+    shape.keys = k[sequence];
     shape.width = q[3];
     return shape;
   }

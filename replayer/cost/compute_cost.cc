@@ -145,13 +145,27 @@ double ComputeCost::MatmulSeconds(const graph::MatmulShape& shape, std::string_v
 
 // As efficient as a plain product of that shape (assumed: not compared with published runs of
 // convolutions). fp32 goes through matrix units as tf32, which torch lets cuDNN do by default.
+// Matrix units want channels last: cuDNN transposes all three tensors, or computes without them if
+// that is faster.
 double ComputeCost::ConvolutionSeconds(const Convolution& convolution) const {
   const double moved = BytesSeconds(convolution.bytes);
-  return convolution.narrow ? moved : std::max(moved, ProductSeconds(convolution.product, "tf32"));
+  if (convolution.narrow) {
+    return moved;
+  }
+  const double product = std::max(moved, ProductSeconds(convolution.product, "tf32"));
+  const bool fp32 = convolution.product.input == DataType::kFloat32;
+  if (convolution.channels_last || (fp32 && peak_tf32_ <= peak_fp32_)) {
+    return product;
+  }
+  graph::MatmulShape plain = convolution.product;
+  plain.input = DataType::kFloat32;
+  return std::min(product + 2 * moved, std::max(moved, ProductSeconds(plain, "")));
 }
 
 // Short sequences and narrow heads spend more of their time outside the matrix units, and fewer
-// blocks of 128 queries than SMs leave SMs idle. Few queries wait for keys and values to be read.
+// blocks of 128 queries (with split keys: of 128 keys as well) than SMs leave SMs idle. Few queries
+// wait for keys and values to be read. A mask hides what comes after a query; queries are the last
+// of the sequence.
 double ComputeCost::AttentionSeconds(const AttentionShape& shape,
                                      AttentionGeneration generation) const {
   constexpr double kBlock = 128;
@@ -159,11 +173,13 @@ double ComputeCost::AttentionSeconds(const AttentionShape& shape,
   const auto queries = static_cast<double>(shape.queries);
   const auto keys = static_cast<double>(shape.keys);
   const auto width = static_cast<double>(shape.width);
-  const double flops = (shape.backward ? 2.5 : 1) * 4 * batch_heads * queries * keys * width /
-                       (shape.causal ? 2 : 1);
+  const double seen = shape.causal ? 1 - std::min(1.0, queries / std::max(1.0, keys)) / 2 : 1;
+  const double flops = (shape.backward ? 2.5 : 1) * 4 * batch_heads * queries * keys * width * seen;
   double efficiency = shape.backward ? attention_backward_efficiency_ : attention_efficiency_;
   efficiency *= keys / (keys + attention_half_seq_) * width / (width + attention_half_head_dim_);
-  efficiency *= std::min(1.0, batch_heads * std::ceil(queries / kBlock) / sm_count_);
+  const double blocks =
+      std::ceil(queries / kBlock) * (shape.splits_keys ? std::ceil(keys / kBlock) : 1);
+  efficiency *= std::min(1.0, batch_heads * blocks / sm_count_);
   if (generation == AttentionGeneration::kHopper) {
     efficiency *= attention_cudnn_factor_;
   } else if (generation == AttentionGeneration::kFlash1) {

@@ -10,6 +10,10 @@ namespace {
 // Matrix units take eight elements of 16 bits at once; a group of fewer channels does not use them.
 constexpr int64_t kFewestChannels = 8;
 
+bool Contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
 // Positions of a tensor [batch or channels, channels, extent...].
 int64_t Places(const graph::TensorShape& tensor) {
   return std::accumulate(tensor.dims.begin() + 2, tensor.dims.end(), int64_t{1},
@@ -36,6 +40,7 @@ std::optional<Convolution> FindConvolution(const KernelView& view) {
   const int64_t seen = channels * Places(weight);
   const int64_t places = output.dims[0] * Places(output);
   Convolution found;
+  found.channels_last = Contains(view.framework_op, ".channels_last");
   found.narrow = std::min(channels, filters) < kFewestChannels && groups > 1;
   for (const graph::TensorShape& tensor : inputs) {
     found.bytes += static_cast<double>(tensor.Bytes());
@@ -45,11 +50,11 @@ std::optional<Convolution> FindConvolution(const KernelView& view) {
   graph::MatmulShape& product = found.product;
   product.batch = groups;
   product.input = product.output = weight.dtype;
-  if (view.framework_op.ends_with("_weight")) {
+  if (Contains(view.framework_op, "_weight")) {
     product.m = filters;
     product.n = seen;
     product.k = places;
-  } else if (view.framework_op.ends_with("_input")) {
+  } else if (Contains(view.framework_op, "_input")) {
     product.m = places;
     product.n = channels;
     product.k = filters * Places(weight);

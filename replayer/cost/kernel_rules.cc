@@ -55,9 +55,6 @@ constexpr auto kOpRules = std::to_array<OpRule>({
     {"gelu_backward", 1, 1},
     {"gt", 1, 0.5},
     {"histc", 1, 0},
-    {"index_add", 1, 0},
-    {"index_fill", 0, 1},
-    {"index_put", 1, 0},
     {"isfinite", 1, 0.5},
     {"isinf", 1, 0.5},
     {"isnan", 1, 0.5},
@@ -88,7 +85,6 @@ constexpr auto kOpRules = std::to_array<OpRule>({
     {"relu", 1, 1},
     {"rsqrt", 1, 1},
     {"rsub", 1, 1},
-    {"scatter", 1, 0},
     {"sigmoid", 1, 1},
     {"silu", 1, 1},
     {"silu_backward", 1, 1},
@@ -139,42 +135,106 @@ double NormalisationBytes(const KernelView& view, bool backward) {
   return backward && weights ? bytes.sum : bytes.sum + bytes.largest;
 }
 
-// weight [vocab, hidden], indices [...]: one row read and one written per index.
-double EmbeddingBytes(const graph::KernelSignature& signature) {
-  if (signature.inputs.size() < 2 || signature.inputs[0].dims.empty()) {
-    return BytesOfInputs(signature).sum;
+// Ops on the rows or elements of inputs[0] that an index picks: what counts is how many are picked,
+// not how large the table is.
+enum class Picks : uint8_t {
+  kElements,  // index: that of each element, expanded to the output's shape without being stored
+  kRows,      // index: a row for each of its numbers
+  kSource,    // as many elements as inputs[2] has
+  kBags,      // rows, of which only sums are written: one per bag in inputs[2]
+  kGradientRows,  // inputs[0] is the gradient of picked rows
+};
+
+struct IndexRule {
+  std::string_view name;  // as in kOpRules
+  Picks picks;
+  double accesses;  // of each picked element: read here and written there; one more to add to it
+};
+
+constexpr auto kIndexRules = std::to_array<IndexRule>({
+    {"_embedding_bag", Picks::kBags, 1},
+    {"_embedding_bag_dense_backward", Picks::kGradientRows, 2},
+    {"_embedding_bag_forward_only", Picks::kBags, 1},
+    {"_index_put_impl", Picks::kSource, 2},
+    {"embedding", Picks::kRows, 2},
+    {"embedding_dense_backward", Picks::kGradientRows, 2},
+    {"gather", Picks::kElements, 2},
+    {"index", Picks::kRows, 2},
+    {"index_add", Picks::kSource, 3},
+    {"index_copy", Picks::kSource, 2},
+    {"index_fill", Picks::kRows, 1},
+    {"index_put", Picks::kSource, 2},
+    {"index_reduce", Picks::kSource, 3},
+    {"index_select", Picks::kRows, 2},
+    {"put", Picks::kElements, 2},
+    {"scatter", Picks::kElements, 2},
+    {"scatter_add", Picks::kElements, 3},
+    {"scatter_reduce", Picks::kElements, 3},
+    {"take", Picks::kElements, 2},
+});
+
+template <typename Rules>
+const typename Rules::value_type* FindRule(const Rules& rules, std::string_view name) {
+  const auto* rule = std::ranges::lower_bound(rules, name, {}, &Rules::value_type::name);
+  return rule == rules.end() || rule->name != name ? nullptr : rule;
+}
+
+double Threads(const graph::KernelSignature& signature) {
+  double threads = 1;
+  for (size_t i = 0; i < 3; ++i) {
+    threads *= std::max<double>(1, signature.grid[i]);
+    threads *= std::max<double>(1, signature.block[i]);
   }
-  const graph::TensorShape& weight = signature.inputs[0];
-  const graph::TensorShape& indices = signature.inputs[1];
-  double row = static_cast<double>(weight.dims.back() * DataTypeBytes(weight.dtype));
-  return static_cast<double>(indices.Bytes()) +
-         2 * row * static_cast<double>(indices.ElementCount());
+  return threads;
 }
 
-// Rows or single elements of inputs[0] by an index, which libtorch expands to the shape of the
-// output without storing it: what counts is how many are picked. Reads an index and an element,
-// writes an element; scatter_add reads its target, too.
-double PickedBytes(const KernelView& view) {
-  const graph::TensorShape& table = view.signature.inputs[0];
-  const auto picked = static_cast<double>(view.signature.inputs[1].ElementCount());
-  const auto element = static_cast<double>(DataTypeBytes(table.dtype));
-  // vectorized_gather_kernel takes one index per row.
-  const bool rows = Contains(view.kernel, "vectorized_gather") && !table.dims.empty();
-  const double indices = rows ? picked / static_cast<double>(table.dims.back()) : picked;
-  return indices * 8 + picked * element * (Contains(view.framework_op, "add") ? 3 : 2);
+// Elements of a row of inputs[0], whose first dimensions are indexed by one tensor each.
+double RowElements(const IndexRule& rule, const std::vector<graph::TensorShape>& inputs) {
+  const std::vector<int64_t>& dims = inputs[0].dims;
+  const size_t indexed = rule.name == "index" ? inputs.size() - 1 : 1;
+  double elements = 1;
+  for (size_t i = rule.picks == Picks::kRows ? indexed : dims.size() - 1; i < dims.size(); ++i) {
+    elements *= static_cast<double>(dims[i]);
+  }
+  return elements;
 }
 
-// Above 3,072 indices libtorch sorts them before it sums gradients by row; only the last two
-// kernels touch gradients.
-double EmbeddingGradientBytes(const KernelView& view) {
-  const InputBytes inputs = BytesOfInputs(view.signature);
+double PickedElements(const IndexRule& rule, const KernelView& view) {
+  const std::vector<graph::TensorShape>& inputs = view.signature.inputs;
+  if (Contains(view.kernel, "index_elementwise_kernel")) {
+    return Threads(view.signature) * 4;  // launched for as many elements; index may be a mask
+  }
+  if (rule.picks == Picks::kSource && inputs.size() > 2) {
+    return static_cast<double>(inputs.back().ElementCount());
+  }
+  const auto indices = static_cast<double>(inputs[1].ElementCount());
+  return rule.picks == Picks::kElements ? indices : indices * RowElements(rule, inputs);
+}
+
+double IndexedBytes(const IndexRule& rule, const KernelView& view) {
+  const std::vector<graph::TensorShape>& inputs = view.signature.inputs;
+  // Above some thousand indices libtorch sorts them before it adds to rows; only the last kernels
+  // touch rows.
   for (std::string_view sorting :
        {"DeviceRadixSort", "DeviceUnique", "DeviceScan", "DeviceCompact", "partial"}) {
     if (Contains(view.kernel, sorting)) {
-      return 2 * (inputs.sum - inputs.largest);
+      return 2 * static_cast<double>(inputs[1].Bytes());
     }
   }
-  return inputs.sum + inputs.largest;
+  const auto element = static_cast<double>(DataTypeBytes(inputs[0].dtype));
+  const double picked = PickedElements(rule, view);
+  const bool adds = Contains(view.kernel, "indexing_backward");  // index_put to accumulate
+  double bytes =
+      static_cast<double>(inputs[1].Bytes()) + picked * element * (adds ? 3 : rule.accesses);
+  if (Contains(view.kernel, "vectorized_gather") && rule.picks == Picks::kElements) {
+    // One index per row.
+    bytes -= static_cast<double>(inputs[1].Bytes()) * (1 - 1 / RowElements(rule, inputs));
+  }
+  if (rule.picks == Picks::kBags && inputs.size() > 2) {
+    const auto bags = static_cast<double>(inputs[2].ElementCount());
+    bytes += bags * RowElements(rule, inputs) * element;
+  }
+  return bytes;
 }
 
 // Kernels of TensorIterator index with 32 bits: an op over more than 2 GiB is halved until each
@@ -295,18 +355,13 @@ std::optional<double> FrameworkOpBytes(const KernelView& view) {
   if (Contains(name, "batch_norm")) {
     return BatchNormBytes(view);
   }
-  if (name == "embedding" || name == "index_select" || name == "index") {
-    return EmbeddingBytes(view.signature);
+  const IndexRule* const indexed = FindRule(kIndexRules, name);
+  if (indexed != nullptr && view.signature.inputs.size() > 1 &&
+      !view.signature.inputs[0].dims.empty()) {
+    return IndexedBytes(*indexed, view);
   }
-  const bool picks = name == "gather" || name == "scatter_add" || name == "scatter";
-  if (picks && view.signature.inputs.size() > 1) {
-    return PickedBytes(view);
-  }
-  if (name == "embedding_dense_backward") {
-    return EmbeddingGradientBytes(view);
-  }
-  const auto* rule = std::ranges::lower_bound(kOpRules, name, {}, &OpRule::name);
-  if (rule == kOpRules.end() || rule->name != name) {
+  const OpRule* const rule = FindRule(kOpRules, name);
+  if (rule == nullptr) {
     return std::nullopt;
   }
   InputBytes inputs = BytesOfInputs(view.signature);
@@ -314,15 +369,6 @@ std::optional<double> FrameworkOpBytes(const KernelView& view) {
 }
 
 namespace {
-
-double Threads(const graph::KernelSignature& signature) {
-  double threads = 1;
-  for (size_t i = 0; i < 3; ++i) {
-    threads *= std::max<double>(1, signature.grid[i]);
-    threads *= std::max<double>(1, signature.block[i]);
-  }
-  return threads;
-}
 
 // Bytes of kernels that torch.compile generates: their inputs are those of the whole compiled
 // region, of which each touches only a part. A thread has 8 elements of a pointwise kernel, of 2

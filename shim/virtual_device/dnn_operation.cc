@@ -1,6 +1,8 @@
 #include "shim/virtual_device/dnn_operation.h"
 
 #include <array>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "shim/channel/messages.h"
@@ -9,6 +11,7 @@ namespace prism::shim {
 namespace {
 
 constexpr size_t kDimensions = 4;
+constexpr std::string_view kChannelsLast = ".channels_last";
 
 DataType DataTypeOf(int32_t type) {
   switch (type) {
@@ -64,10 +67,24 @@ std::optional<DnnOperation> FromProducts(const std::vector<const DnnDescriptor*>
   return DnnOperation{"cudnn::scaled_dot_product_attention_backward", {gradient, q, k, k}};
 }
 
-DnnOperation Convolution(const char* op,
+// Whether the channels of a place are beside each other.
+bool IsChannelsLast(const DnnDescriptor& operation, cudnnBackendAttributeName_t name) {
+  const auto tensors = operation.Descriptors(name);
+  if (tensors.empty() || tensors[0] == nullptr) {
+    return false;
+  }
+  const auto dims = tensors[0]->Elements<int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS);
+  const auto strides = tensors[0]->Elements<int64_t>(CUDNN_ATTR_TENSOR_STRIDES);
+  return dims.size() > 1 && strides.size() == dims.size() && dims[1] > 1 && strides[1] == 1;
+}
+
+DnnOperation Convolution(std::string op,
                          const DnnDescriptor& operation,
                          const std::array<cudnnBackendAttributeName_t, 3>& tensors) {
-  DnnOperation found = {op, {}, true};
+  if (IsChannelsLast(operation, tensors[0]) || IsChannelsLast(operation, tensors[2])) {
+    op += kChannelsLast;
+  }
+  DnnOperation found = {std::move(op), {}, true};
   for (const cudnnBackendAttributeName_t name : tensors) {
     found.inputs.push_back(TensorOf(operation, name));
   }

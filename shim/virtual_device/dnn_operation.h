@@ -25,7 +25,8 @@ struct DnnTensor {
 //
 // cudnn::convolution, cudnn::convolution_backward_input, cudnn::convolution_backward_weight: input
 // [batch, channels, extent...], weight [output channels, channels of a group, extent...], output
-// [batch, output channels, extent...], or their gradients.
+// [batch, output channels, extent...], or their gradients. With ".channels_last" behind the name if
+// they lie in memory in that order.
 struct DnnOperation {
   std::string op;
   std::vector<DnnTensor> inputs;

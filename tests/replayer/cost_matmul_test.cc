@@ -101,7 +101,7 @@ TEST_F(CostMatmul, a_product_of_no_groups_is_none) {
 // Three colours are few channels, but one group: a product whose inner loop is short.
 TEST_F(CostMatmul, a_convolution_of_a_picture_is_a_product) {
   const KernelCost convolution =
-      Cost("cudnn::convolution", "cudnn",
+      Cost("cudnn::convolution.channels_last", "cudnn",
            {{kType, {10, 3, 34, 34}}, {kType, {128, 3, 3, 3}}, {kType, {10, 128, 32, 32}}});
   EXPECT_STREQ(convolution.rule, "convolution");
   EXPECT_EQ(convolution.duration_ns,

@@ -130,6 +130,23 @@ TEST(ComputeCost, attention_of_one_query_reads_its_cache) {
   EXPECT_STREQ(CostSignatures(decoding)[0].rule, "attention");
 }
 
+// 32 heads of one query each, and keys that many blocks share: not 32 queries of one head.
+TEST(ComputeCost, few_queries_are_told_from_heads) {
+  const graph::TensorShape cache = {DataType::kBfloat16, {1, 4, 64'000, 128}};
+  const auto time = [&](const graph::TensorShape& query, const char* kernel) {
+    graph::Graph decoding =
+        OneKernel("aten::_scaled_dot_product_flash_attention", kernel, {query, cache, cache});
+    decoding.cluster.parameters.SetValue("gpu.hbm_bytes_per_s", 1e15);
+    return CostSignatures(decoding)[0].duration_ns;
+  };
+  const graph::TensorShape one = {DataType::kBfloat16, {1, 32, 1, 128}};
+  const graph::TensorShape same = {DataType::kBfloat16, {32, 32, 1, 128}};
+  EXPECT_LT(time(one, "flash_fwd_splitkv_kernel"), time(one, "flash_fwd_kernel"));
+  // With the SMs full, 32 sequences take 32 times as long.
+  EXPECT_NEAR(static_cast<double>(time(same, "flash_fwd_splitkv_kernel") - kGap),
+              32.0 * static_cast<double>(time(one, "flash_fwd_splitkv_kernel") - kGap), 64);
+}
+
 TEST(ComputeCost, attention_that_says_that_it_is_not_causal_counts_in_full) {
   const graph::TensorShape qkv = {DataType::kBfloat16, {2, 1024, 8, 64}};
   for (const auto& name : {FlashKernel, SplitFlashKernel}) {
@@ -226,15 +243,36 @@ TEST(ComputeCost, convolutions_are_products_over_what_a_filter_sees) {
   product.cluster.parameters.SetValue("gpu.hbm_bytes_per_s", 1e15);
   graph::MatmulShape& shape = product.signatures[0].matmul;
   shape = {10 * 32 * 32, 128, 16 * 9, 1, DataType::kBfloat16, DataType::kBfloat16, false, false};
-  graph::Graph forward = OneKernel("cudnn::convolution", "cudnn", {input, weight, output});
+  graph::Graph forward =
+      OneKernel("cudnn::convolution.channels_last", "cudnn", {input, weight, output});
   forward.cluster = product.cluster;
   EXPECT_EQ(CostSignatures(forward)[0].duration_ns, CostSignatures(product)[0].duration_ns);
   EXPECT_STREQ(CostSignatures(forward)[0].rule, "convolution");
-  graph::Graph backward =
-      OneKernel("cudnn::convolution_backward_weight", "cudnn", {input, weight, output});
+  graph::Graph backward = OneKernel("cudnn::convolution_backward_weight.channels_last", "cudnn",
+                                    {input, weight, output});
   backward.cluster = product.cluster;
   shape = {128, 16 * 9, 10 * 32 * 32, 1, DataType::kBfloat16, DataType::kBfloat16, false, false};
   EXPECT_EQ(CostSignatures(backward)[0].duration_ns, CostSignatures(product)[0].duration_ns);
+}
+
+// Before and after a product of channels-last tensors they are read and written once more each; a
+// GPU without such units has nothing to gain from it.
+TEST(ComputeCost, convolutions_transpose_what_matrix_units_do_not_take) {
+  const auto bytes_and_seconds = [](const char* op, double tf32) {
+    const graph::TensorShape tensor = {DataType::kFloat32, {64, 256, 56, 56}};
+    graph::Graph graph =
+        OneKernel(op, "cudnn", {tensor, {DataType::kFloat32, {256, 256, 3, 3}}, tensor});
+    graph.cluster.parameters.SetValue("gpu.peak_fp32_flops", 1e12);
+    graph.cluster.parameters.SetValue("gpu.peak_tf32_flops", tf32);
+    graph.cluster.parameters.SetValue("gpu.hbm_bytes_per_s", 1e12);
+    graph.cluster.parameters.SetValue("gpu.hbm_efficiency", 1);
+    return SecondsFromNs(CostSignatures(graph)[0].duration_ns);
+  };
+  const double moved = (2.0 * 64 * 256 * 56 * 56 + 256 * 256 * 9) * 4 / 1e12;
+  EXPECT_NEAR(bytes_and_seconds("cudnn::convolution", 1e13),
+              bytes_and_seconds("cudnn::convolution.channels_last", 1e13) + 2 * moved, 1e-8);
+  EXPECT_EQ(bytes_and_seconds("cudnn::convolution", 1e12),
+            bytes_and_seconds("cudnn::convolution.channels_last", 1e12));
 }
 
 // One filter per channel leaves nothing to the matrix units: bytes decide, at 1e12 per second.
@@ -260,6 +298,44 @@ TEST(ComputeCost, memory_bound_kernels_cost_their_bytes) {
   // 100 rows of 4,000 bytes read and written, and 800 bytes of indices.
   EXPECT_EQ(CostSignatures(OneKernel("aten::embedding", "k", {x, indices}))[0].duration_ns,
             16'016 + kGap);
+}
+
+// 500 rows of 4,000 bytes out of a million, at 50 GB/s; what is shorter takes the floor.
+TEST(ComputeCost, ops_with_an_index_cost_what_they_pick) {
+  const graph::TensorShape table = {DataType::kFloat32, {1'000'000, 1000}};
+  const graph::TensorShape indices = {DataType::kInt64, {500}};       // 4,000 bytes
+  const graph::TensorShape rows = {DataType::kFloat32, {500, 1000}};  // 2 MB
+  const graph::TensorShape bags = {DataType::kInt64, {50}};
+  const auto time = [](const char* op, std::vector<graph::TensorShape> inputs,
+                       const char* kernel = "k") {
+    return CostSignatures(OneKernel(op, kernel, std::move(inputs)))[0].duration_ns - kGap;
+  };
+  for (const char* op : {"aten::index_add_", "aten::index_reduce_"}) {
+    EXPECT_EQ(time(op, {table, indices, rows}), 120'080) << op;
+  }
+  for (const char* op : {"aten::index_copy_", "aten::index_put_", "aten::_index_put_impl_"}) {
+    EXPECT_EQ(time(op, {table, indices, rows}), 80'080) << op;
+  }
+  for (const char* op : {"aten::index_select", "aten::index", "aten::embedding"}) {
+    EXPECT_EQ(time(op, {table, indices}), 80'080) << op;
+  }
+  EXPECT_EQ(time("aten::index_fill_", {table, indices}), 40'080);
+  EXPECT_EQ(time("aten::_index_put_impl_", {table, indices, rows}, "indexing_backward_kernel"),
+            120'080);
+  EXPECT_EQ(time("aten::_index_put_impl_", {table, indices, rows}, "DeviceRadixSortOnesweep"),
+            kGap);
+  // Each bag of ten rows is written once.
+  EXPECT_EQ(time("aten::_embedding_bag", {table, indices, bags}), 44'080);
+  EXPECT_EQ(time("aten::embedding_dense_backward", {rows, indices}), 80'080);
+  // Its index is expanded to the rows; a kernel for whole rows reads it once per row.
+  const graph::TensorShape expanded = {DataType::kInt64, {500, 1000}};
+  EXPECT_EQ(time("aten::gather", {table, expanded}, "vectorized_gather_kernel"), 80'080);
+  EXPECT_EQ(time("aten::scatter_reduce_", {table, expanded, rows}), 200'000);
+  // The rows of a matrix of matrices, and of one that two indices walk.
+  const graph::TensorShape deep = {DataType::kFloat32, {1000, 100, 1000}};
+  EXPECT_EQ(time("aten::index", {deep, {DataType::kInt64, {5}}}), 80'001);
+  EXPECT_EQ(time("aten::index", {deep, indices, indices}), 80'080);
+  EXPECT_EQ(time("aten::take", {table, indices}), kGap);
 }
 
 TEST(ComputeCost, an_op_too_long_for_32_bits_is_halved_unless_it_does_not_iterate) {

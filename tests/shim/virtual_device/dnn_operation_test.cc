@@ -44,12 +44,14 @@ void Name(cudnnBackendDescriptor_t descriptor,
             CUDNN_STATUS_SUCCESS);
 }
 
-cudnnBackendDescriptor_t Tensor(std::vector<int64_t> dims) {
+cudnnBackendDescriptor_t Tensor(std::vector<int64_t> dims, std::vector<int64_t> strides = {}) {
   cudnnBackendDescriptor_t tensor = Create(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
   const cudnnDataType_t type = CUDNN_DATA_BFLOAT16;
   cudnnBackendSetAttribute(tensor, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
   cudnnBackendSetAttribute(tensor, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64,
                            static_cast<int64_t>(dims.size()), dims.data());
+  cudnnBackendSetAttribute(tensor, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64,
+                           static_cast<int64_t>(strides.size()), strides.data());
   return tensor;
 }
 
@@ -109,6 +111,20 @@ TEST(DnnOperation, convolutions_say_more_than_the_framework) {
   ASSERT_EQ(found->inputs.size(), 3U);
   EXPECT_EQ(found->inputs[0].dims, (std::vector<int64_t>{8, 16, 32, 32}));
   EXPECT_EQ(found->inputs[2].dims, (std::vector<int64_t>{8, 64, 15, 15}));
+}
+
+TEST(DnnOperation, convolutions_say_whether_channels_are_last) {
+  const auto op = [](std::vector<int64_t> strides) {
+    cudnnBackendDescriptor_t convolution =
+        Create(CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR);
+    Name(convolution, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+         {Tensor({8, 16, 32, 32}, std::move(strides))});
+    Name(convolution, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, {Tensor({64, 16, 3, 3})});
+    Name(convolution, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, {Tensor({8, 64, 30, 30})});
+    return FindOperation(Graph({convolution}))->op;
+  };
+  EXPECT_EQ(op({16 * 1024, 1, 32 * 16, 16}), "cudnn::convolution.channels_last");
+  EXPECT_EQ(op({16 * 1024, 1024, 32, 1}), "cudnn::convolution");
 }
 
 TEST(DnnOperation, other_graphs_are_none) {
