@@ -35,6 +35,8 @@ constexpr WarningCode kCodes[] = {
     {"checkpoint_of_absent_ranks",
      "the program saved or loaded a sharded checkpoint with ranks that do not run: what they would "
      "have written is left out"},
+    {"compiled_kernels_not_described",
+     "kernels of torch.compile are timed by their launch, since what they are given is not seen"},
     {"cpu_group_without_members",
      "a CPU process group was made without saying who its members are: other sandbox ranks of it "
      "are not found"},

@@ -6,6 +6,7 @@
 
 #include <atomic>
 
+#include "shim/observer/compiled_kernels.h"
 #include "shim/session.h"
 #include "shim/sibling_library.h"
 
@@ -34,6 +35,9 @@ void Load() {
     return;
   }
   start();
+  if (SessionMode() != channel::Mode::kStandalone) {
+    DescribeCompiledKernels();
+  }
 }
 
 }  // namespace
