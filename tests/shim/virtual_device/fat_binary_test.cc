@@ -44,18 +44,18 @@ class Program {
   std::vector<char> binary_;
 };
 
-TEST(FatBinary, ADeviceRunsTheLatestCodeThatIsNotLater) {
+TEST(FatBinary, a_device_runs_the_latest_code_that_is_not_later) {
   const Program program({75, 80, 86, 90, 100, 120});
   EXPECT_EQ(ArchitectureOf(program.wrapper(), 90), 90);
   EXPECT_EQ(ArchitectureOf(program.wrapper(), 89), 86);
   EXPECT_EQ(ArchitectureOf(program.wrapper(), 103), 100);
 }
 
-TEST(FatBinary, ADeviceOlderThanAllCodeRunsTheEarliest) {
+TEST(FatBinary, a_device_older_than_all_code_runs_the_earliest) {
   EXPECT_EQ(ArchitectureOf(Program({80, 75, 90}).wrapper(), 70), 75);
 }
 
-TEST(FatBinary, WhatCannotBeReadSaysNothing) {
+TEST(FatBinary, what_cannot_be_read_says_nothing) {
   EXPECT_EQ(ArchitectureOf(nullptr, 89), 89);
   EXPECT_EQ(ArchitectureOf(Program({}).wrapper(), 89), 89);
   Program other({80});

@@ -1,0 +1,122 @@
+// How many bytes memory-bound kernels move, by op and shapes, and what that takes.
+#include "replayer/cost/kernel_rules.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "replayer/cost/compute_cost.h"
+#include "tests/support/test_parameters.h"
+
+namespace prism::replayer {
+namespace {
+
+constexpr DurationNs kGap = 700;  // gpu.kernel_gap_ns of TestCluster; so is the floor
+
+// A graph with one signature: framework op, kernel and inputs as given.
+graph::Graph OneKernel(const std::string& framework_op,
+                       const std::string& kernel,
+                       std::vector<graph::TensorShape> inputs) {
+  graph::Graph graph;
+  graph.cluster = prism::testing::TestCluster();
+  graph.strings = {"", framework_op, kernel};
+  graph.signatures.resize(1);
+  graph.signatures[0].framework_op = StringId(1);
+  graph.signatures[0].name = StringId(2);
+  graph.signatures[0].inputs = std::move(inputs);
+  return graph;
+}
+
+// 500 rows of 4,000 bytes out of a million, at 50 GB/s; what is shorter takes the floor.
+TEST(KernelRules, ops_with_an_index_cost_what_they_pick) {
+  const graph::TensorShape table = {DataType::kFloat32, {1'000'000, 1000}};
+  const graph::TensorShape indices = {DataType::kInt64, {500}};       // 4,000 bytes
+  const graph::TensorShape rows = {DataType::kFloat32, {500, 1000}};  // 2 MB
+  const graph::TensorShape bags = {DataType::kInt64, {50}};
+  const auto time = [](const char* op, std::vector<graph::TensorShape> inputs,
+                       const char* kernel = "k") {
+    return CostSignatures(OneKernel(op, kernel, std::move(inputs)))[0].duration_ns - kGap;
+  };
+  for (const char* op : {"aten::index_add_", "aten::index_reduce_"}) {
+    EXPECT_EQ(time(op, {table, indices, rows}), 120'080) << op;
+  }
+  for (const char* op : {"aten::index_copy_", "aten::index_put_", "aten::_index_put_impl_"}) {
+    EXPECT_EQ(time(op, {table, indices, rows}), 80'080) << op;
+  }
+  for (const char* op : {"aten::index_select", "aten::index", "aten::embedding"}) {
+    EXPECT_EQ(time(op, {table, indices}), 80'080) << op;
+  }
+  EXPECT_EQ(time("aten::index_fill_", {table, indices}), 40'080);
+  EXPECT_EQ(time("aten::_index_put_impl_", {table, indices, rows}, "indexing_backward_kernel"),
+            120'080);
+  EXPECT_EQ(time("aten::_index_put_impl_", {table, indices, rows}, "DeviceRadixSortOnesweep"),
+            kGap);
+  // Each bag of ten rows is written once.
+  EXPECT_EQ(time("aten::_embedding_bag", {table, indices, bags}), 44'080);
+  EXPECT_EQ(time("aten::embedding_dense_backward", {rows, indices}), 80'080);
+  // Its index is expanded to the rows; a kernel for whole rows reads it once per row.
+  const graph::TensorShape expanded = {DataType::kInt64, {500, 1000}};
+  EXPECT_EQ(time("aten::gather", {table, expanded}, "vectorized_gather_kernel"), 80'080);
+  EXPECT_EQ(time("aten::scatter_reduce_", {table, expanded, rows}), 200'000);
+  // The rows of a matrix of matrices, and of one that two indices walk.
+  const graph::TensorShape deep = {DataType::kFloat32, {1000, 100, 1000}};
+  EXPECT_EQ(time("aten::index", {deep, {DataType::kInt64, {5}}}), 80'001);
+  EXPECT_EQ(time("aten::index", {deep, indices, indices}), 80'080);
+  EXPECT_EQ(time("aten::take", {table, indices}), kGap);
+}
+
+TEST(KernelRules, memory_bound_kernels_cost_their_bytes) {
+  graph::TensorShape x = {DataType::kFloat32, {1000, 1000}};  // 4 MB; 50 GB/s achieved
+  // Two inputs read and one output written.
+  EXPECT_EQ(CostSignatures(OneKernel("aten::add", "k", {x, x}))[0].duration_ns, 240'000 + kGap);
+  // In place: the same traffic.
+  EXPECT_EQ(CostSignatures(OneKernel("aten::add_", "k", {x, x}))[0].duration_ns, 240'000 + kGap);
+  EXPECT_EQ(CostSignatures(OneKernel("aten::copy_", "k", {x, x}))[0].duration_ns, 160'000 + kGap);
+  EXPECT_EQ(CostSignatures(OneKernel("aten::zero_", "k", {x}))[0].duration_ns, 80'000 + kGap);
+  EXPECT_EQ(CostSignatures(OneKernel("aten::sum", "k", {x}))[0].duration_ns, 80'000 + kGap);
+  graph::TensorShape indices = {DataType::kInt64, {100}};
+  // 100 rows of 4,000 bytes read and written, and 800 bytes of indices.
+  EXPECT_EQ(CostSignatures(OneKernel("aten::embedding", "k", {x, indices}))[0].duration_ns,
+            16'016 + kGap);
+}
+
+TEST(KernelRules, an_op_too_long_for_32_bits_is_halved_unless_it_does_not_iterate) {
+  const graph::TensorShape whole = {DataType::kFloat16, {1 << 29}};
+  const graph::TensorShape twice = {DataType::kFloat16, {1 << 30}};
+  const auto time = [](const char* op, const graph::TensorShape& shape) {
+    return SecondsFromNs(CostSignatures(OneKernel(op, "k", {shape}))[0].duration_ns - kGap);
+  };
+  for (const char* op : {"aten::gelu", "aten::native_dropout_backward"}) {
+    EXPECT_NEAR(time(op, twice), time(op, whole), 1e-8) << op;  // each of two kernels takes half
+  }
+  EXPECT_NEAR(time("aten::native_dropout", twice), 2 * time("aten::native_dropout", whole), 1e-8);
+}
+
+TEST(KernelRules, fused_kernels_move_the_tensors_that_they_list) {
+  graph::TensorShape x = {DataType::kFloat32, {1000, 1000}};
+  EXPECT_EQ(CostSignatures(OneKernel("fused::bias_dropout_add", "k", {x, x, x}))[0].duration_ns,
+            240'000 + kGap);
+}
+
+// Its inputs are those of the whole region that was compiled; 4,096 blocks of 128 threads have
+// 4,194,304 elements.
+TEST(KernelRules, a_kernel_of_inductors_is_timed_by_its_launch) {
+  const auto time = [](const std::string& name, std::vector<graph::TensorShape> inputs) {
+    graph::Graph graph = OneKernel("CompiledFunction", name, std::move(inputs));
+    graph.signatures[0].grid = {4'096, 1, 1};
+    graph.signatures[0].block = {128, 1, 1};
+    return CostSignatures(graph)[0].duration_ns;
+  };
+  const graph::TensorShape weights = {DataType::kFloat32, {50'304, 4'096}};
+  const graph::TensorShape elements = {DataType::kBfloat16, {2'048, 2'048}};
+  EXPECT_EQ(time("triton_poi_fused_gelu_view_10", {weights}), time("mystery", {elements}));
+  EXPECT_EQ(time("triton_per_fused_native_layer_norm_1", {weights}),
+            time("triton_per_fused_native_layer_norm_1", {elements}));
+  EXPECT_GT(time("triton_per_fused_native_layer_norm_1", {weights}),
+            time("triton_poi_fused_gelu_view_10", {weights}));
+}
+
+}  // namespace
+}  // namespace prism::replayer
