@@ -97,6 +97,10 @@ constexpr WarningCode kCodes[] = {
      "the program asked a library for the size of its workspace: 0, so that memory may be less "
      "than "
      "real"},
+    {"loader_time_unknown",
+     "workers of a data loader that are not forked do not tell how long they sleep: batches exist "
+     "as "
+     "soon as they are asked for"},
     {"measured_kernel_unused",
      "rows of a table of measured kernels (--kernels) match no kernel whose time the cost model "
      "gives: kind, type or a size is another, or the graph has that kernel's own time"},

@@ -18,4 +18,8 @@ enum class PythonRun { kDone, kNoPython, kFailed };
 // failure is printed as Python prints it.
 PythonRun RunPython(const char* source, const char* module);
 
+// The same for source that changes modules. It may say when_imported(name, change): the module is
+// changed when its own code has run, at once if it has.
+PythonRun RunPythonChanges(const char* source, const char* module);
+
 }  // namespace prism::shim

@@ -268,15 +268,13 @@ class CostTally {
  private:
   void AddOp(const graph::Program& program, uint32_t op, int64_t ranks) {
     graph::OpKind kind = program.kind[op];
-    if (kind == graph::OpKind::kMemcpy) {
+    if ((program.flags[op] & graph::kDurationFixed) != 0) {
+      Count("fixed", ranks, program.value[op]);
+    } else if (kind == graph::OpKind::kMemcpy) {
       Count("copy", ranks, cost_.Copy(program.value[op], program.flags[op]));
     } else if (kind == graph::OpKind::kMemset) {
       Count("copy", ranks, cost_.Memset(program.value[op]));
     } else if (kind == graph::OpKind::kKernel) {
-      if ((program.flags[op] & graph::kDurationFixed) != 0) {
-        Count("fixed", ranks, program.value[op]);
-        return;
-      }
       uint32_t signature = program.signature[op];
       CostRule& rule = Count(kernels_[signature].rule, ranks, kernels_[signature].duration_ns);
       DurationNs& longest = longest_[rule.rule];

@@ -27,6 +27,7 @@
 #include "shim/clock/real_time.h"
 #include "shim/clock/virtual_clock.h"
 #include "shim/clock/watchdogs.h"
+#include "shim/observer/loader_workers.h"
 #include "shim/session.h"
 
 namespace prism::shim {
@@ -84,9 +85,13 @@ int64_t SleepLengthNs(clockid_t clock, int64_t deadline_ns) {
   return RoundUp(ahead_ns, std::max(magnitude_ns / kRoundingParts, kLeastRoundingNs));
 }
 
-// Accounts the sleep as host time of the rank; false if the thread has to sleep for real, as for a
-// child process, or on a GPU, which runs on meanwhile.
+// Accounts the sleep as host time of the rank, or as a data loader's worker's; false if the thread
+// has to sleep for real, as for a child process, or on a GPU, which runs on meanwhile.
 bool SleepVirtually(clockid_t clock, int64_t deadline_ns, int64_t duration_ns) {
+  if (SleepAsWorker(duration_ns)) {
+    MoveClockTo(clock, deadline_ns + kWakeNs);
+    return true;
+  }
   if (!ThreadIssuesOps() || TakeRunningChild()) {
     return false;
   }

@@ -12,9 +12,7 @@ namespace {
 // programs no Python launches kernels; they keep the region's tensors.
 constexpr char kSource[] = R"(
 import ctypes
-import importlib.machinery
 import struct
-import sys
 
 shim = ctypes.CDLL(None)
 TYPES = {"bool": 1, "int8": 2, "uint8": 3, "int16": 4, "int32": 5, "int64": 6, "float8_e4m3fn": 7,
@@ -66,33 +64,13 @@ def change(heuristics):
     autotuner.run = run_described
 
 
-class ChangeOnImport:
-    def find_spec(self, name, path, target=None):
-        if name != MODULE:
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
-        execute = spec.loader.exec_module
-
-        def execute_and_change(module):
-            execute(module)
-            change(module)
-
-        spec.loader.exec_module = execute_and_change
-        return spec
-
-
-MODULE = "torch._inductor.runtime.triton_heuristics"
-if MODULE in sys.modules:
-    change(sys.modules[MODULE])
-else:
-    sys.meta_path.insert(0, ChangeOnImport())
+when_imported("torch._inductor.runtime.triton_heuristics", change)
 )";
 
 }  // namespace
 
 void DescribeCompiledKernels() {
-  if (RunPython(kSource, "prism_compiled_kernels") == PythonRun::kFailed) {
+  if (RunPythonChanges(kSource, "prism_compiled_kernels") == PythonRun::kFailed) {
     Count("compiled_kernels_not_described");
   }
 }

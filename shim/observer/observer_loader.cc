@@ -7,6 +7,7 @@
 #include <atomic>
 
 #include "shim/observer/compiled_kernels.h"
+#include "shim/observer/loader_workers.h"
 #include "shim/session.h"
 #include "shim/sibling_library.h"
 
@@ -37,6 +38,9 @@ void Load() {
   start();
   if (SessionMode() != channel::Mode::kStandalone) {
     DescribeCompiledKernels();
+  }
+  if (SessionMode() == channel::Mode::kRecord || SessionMode() == channel::Mode::kEmulate) {
+    TimeLoaderWorkers();
   }
 }
 

@@ -143,7 +143,7 @@ void CallRecorder::See(const Record& record) {
       SeeSync(record);
       break;
     case RecordKind::kHostGap:
-      gap_ns_ += record.host_gap.duration_ns;
+      gap_ns_ += record.stream == 0 ? record.host_gap.duration_ns : 0;
       break;
     default:
       break;

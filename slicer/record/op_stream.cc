@@ -111,7 +111,7 @@ Status OpStream::PushOp(const Record& record) {
     case RecordKind::kSync:
       return PushSync(record);
     case RecordKind::kHostGap:
-      return AddOp({.kind = OpKind::kHostGap, .value = record.host_gap.duration_ns});
+      return PushHostGap(record);
     case RecordKind::kCollective:
       return PushCollective(record);
     case RecordKind::kPeerTransfer:
@@ -264,6 +264,18 @@ Status OpStream::PushCopy(const Record& record) {
                                     (record.copy.device_to_host != 0 ? graph::kDeviceToHost : 0));
   }
   return AddOp(op);
+}
+
+// That of a stream is a data loader's worker's time (shim/observer/loader_workers.h): like a copy
+// from the host, it keeps nobody but who waits for it.
+Status OpStream::PushHostGap(const Record& record) {
+  if (record.stream == 0) {
+    return AddOp({.kind = OpKind::kHostGap, .value = record.host_gap.duration_ns});
+  }
+  return AddOp({.kind = OpKind::kMemcpy,
+                .flags = graph::kHostToDevice | graph::kDurationFixed,
+                .stream = StreamOf(record.stream),
+                .value = record.host_gap.duration_ns});
 }
 
 Status OpStream::PushEvent(const Record& record) {

@@ -112,6 +112,7 @@ class OpStream {
   Status PushCommName(const channel::CommNameBody& body);
   Status PushKernel(const channel::Record& record);
   Status PushCopy(const channel::Record& record);
+  Status PushHostGap(const channel::Record& record);
   Status PushEvent(const channel::Record& record);
   Status PushSync(const channel::Record& record);
   Status PushCollective(const channel::Record& record);

@@ -162,6 +162,27 @@ TEST_F(UserProgram, loads_data_in_workers) {
   ExpectNothingLeft();
 }
 
+// Each batch takes a tenth of a second to load, and a step next to nothing.
+TEST_F(UserProgram, waits_for_batches_until_workers_have_made_them) {
+  setenv("LOADS", "100", 1);
+  struct Case {
+    const char* kind;
+    const char* workers;
+    double seconds;
+  };
+  for (const Case& loads : {Case{"map", "0", 0.1}, Case{"map", "1", 0.1}, Case{"pinned", "2", 0.05},
+                            Case{"persistent", "4", 0.025}, Case{"stream", "2", 0.05}}) {
+    const Finished run =
+        RunCommand({PRISM_EMULATE, "--target-gpus", "1", "--force", "--out", folder_ / "out", "--",
+                    PRISM_PYTHON, PRISM_PROGRAM_DIR "/loading.py", loads.kind, loads.workers});
+    ASSERT_EQ(run.code, 0) << run.output;
+    const auto summary = nlohmann::json::parse(ReadText(folder_ / "out/summary.json"));
+    EXPECT_NEAR(summary["iteration_time_s"].get<double>(), loads.seconds, loads.seconds / 50)
+        << loads.kind << " " << loads.workers;
+  }
+  unsetenv("LOADS");
+}
+
 TEST_F(UserProgram, what_has_a_session_of_its_own_ends_with_the_run) {
   const Finished run = Train("daemon");
   ASSERT_EQ(run.code, 0) << run.output;
