@@ -43,7 +43,9 @@ constexpr WarningCode kCodes[] = {
     {"default_stream_order_left_out",
      "the program used the default stream beside streams that wait for it (cudaStreamCreate); here "
      "they do not"},
-    {"device_fallback", "--device auto found no GPU: sandbox ranks run on the virtual device"},
+    {"device_fallback",
+     "--device or --record-device auto found no GPU: the virtual device and the model's times take "
+     "its place"},
     {"distinct_by_rule",
      "unique values of what kernels did not compute were looked for: all count as distinct, where "
      "the type allows; an assumption"},
@@ -162,6 +164,10 @@ constexpr WarningCode kCodes[] = {
      "the program asked 'all' or 'isfinite' of values that kernels did not compute: true, so that "
      "a "
      "loop until it is true ends at once, and one until it is false never"},
+    {"role_not_timed",
+     "--record-device: a role's rank did not run to the end on this machine's GPU, which lacks the "
+     "memory for it or does something else: its kernels have modelled times, or those of their "
+     "signature in other roles"},
     {"role_split",
      "a recorded rank does otherwise than its role; it has a role of its own, or the role does as "
      "most of its recorded ranks"},

@@ -25,6 +25,7 @@
 #include "shim/clock/watchdogs.h"
 #include "shim/counters.h"
 #include "shim/fork_server/fork_server.h"
+#include "shim/issued_ops.h"
 #include "shim/stack_writer.h"
 #include "shim/standalone_config.h"
 
@@ -139,8 +140,7 @@ void OnExit(int code, void* /*unused*/) {
   SendExit(code);
 }
 
-// A forked child keeps working on the virtual device but does not write records: the ring has one
-// producer.
+// A forked child keeps working on the virtual device but sends nothing: the ring has one producer.
 void LockForFork() {
   LockCounters();
   Get().ring_mutex.lock();
@@ -222,7 +222,7 @@ __attribute__((constructor)) void StartSession() {
 bool IsIssued(RecordKind kind) {
   return kind != RecordKind::kBlockAlloc && kind != RecordKind::kBlockFree &&
          kind != RecordKind::kCounter && kind != RecordKind::kAllocatorStats &&
-         kind != RecordKind::kFence && kind != RecordKind::kHold;
+         kind != RecordKind::kFence && kind != RecordKind::kHold && kind != RecordKind::kDuration;
 }
 
 void FillLocked(State& state, Record& record) {
@@ -371,6 +371,7 @@ void Emit(Record record, const void* payload, uint32_t payload_bytes) {
   {
     const std::lock_guard<std::mutex> lock(state.ring_mutex);
     FillLocked(state, record);
+    NumberOp(state.config, record.kind);
     PushLocked(state, record, payload, payload_bytes);
   }
   // The worker answers them as of the end of this op: what ends during a long sleep is complete for

@@ -12,7 +12,7 @@ out="$root/build/gpu"
 prism="$root/build"
 [ -x "$prism/bin/prism-emulate" ] || prism="$root/build/carried"
 dry="" again="" only="" archive="" limit=560
-programs="virtual_truth kernel_times constants holds pass_through hybrid"
+programs="virtual_truth recorded_times kernel_times constants holds pass_through hybrid"
 while [ $# -gt 0 ]; do
   case "$1" in
     --dry-run) dry="--dry-run" ;;
@@ -109,6 +109,7 @@ run() {
 
 failed=0 missed=0
 run virtual_truth 240
+run recorded_times 60
 run kernel_times 300
 run constants 60
 run holds 100

@@ -22,7 +22,7 @@ namespace {
 
 // What a rule of CostReport is based on.
 const char* SourceOf(const std::string& rule) {
-  if (rule == "measured" || rule == "fixed") {
+  if (rule == "recorded" || rule == "measured" || rule == "fixed") {
     return "measured";
   }
   return rule == "matmul" || rule == "attention" ? "model" : "bytes";

@@ -217,7 +217,9 @@ bool IsIdle(const OptionRow& row, const Options& options, const graph::JobSpec& 
          (!options.graph.empty() && flag == "cluster" && !options.given.contains(flag)) ||
          (flag == "model" && job.user_program) ||
          ((flag == "program" || flag == "routing") && options.program.empty()) ||
-         (flag == "device-scale" && options.device == Device::kVirtual);
+         (flag == "record-device" && options.record_device == Device::kVirtual) ||
+         (flag == "device-scale" && options.device == Device::kVirtual &&
+          options.record_device == Device::kVirtual);
 }
 
 std::string ConfigLine(const Option<Options>& option, const Options& options) {

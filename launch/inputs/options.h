@@ -86,10 +86,11 @@ struct Options {
   std::string cluster = "h100-8x";
   replayer::NetworkModel network = replayer::NetworkModel::kAnalytic;
   std::vector<PerturbationText> perturb;
-  Device device = Device::kVirtual;  // PlanRun resolves kAuto to what is available
-  double device_scale = 1;           // the target GPU's times relative to the local GPU's
-  std::string host_framework;        // framework whose host costs apply; "": the cluster's
-  double host_factor = 0;            // measured host costs times this count; 0: not measured
+  Device device = Device::kVirtual;         // PlanRun resolves kAuto to what is available
+  Device record_device = Device::kVirtual;  // likewise
+  double device_scale = 1;                  // the target GPU's times relative to the local GPU's
+  std::string host_framework;               // framework whose host costs apply; "": the cluster's
+  double host_factor = 0;                   // measured host costs times this count; 0: not measured
 
   std::string sandbox_ranks = "auto";
   OnMismatch on_mismatch = OnMismatch::kAbort;

@@ -188,6 +188,9 @@ std::vector<Row> ClusterOptions() {
       {"device-scale", &O::device_scale, NumberAbove0("FACTOR", kMaxFactor),
        "with --device cuda: a kernel takes FACTOR times as long on the target's GPU as on this "
        "machine's"},
+      {"record-device", &O::record_device, OneOf(kDeviceNames),
+       "what kernels' times come from: the model, or this machine's GPUs, on which a rank of each "
+       "role then runs, too"},
       {{"host-time", "fixed[:FRAMEWORK]|measured:FACTOR", HostTimeTexts({}).front(),
         "time of the host thread per op: the cluster's constants, those of a framework's preset "
         "(python, megatron-core, torchtitan, ...), or what the program took on this machine while "

@@ -12,7 +12,8 @@
 
 namespace prism::replayer {
 
-ComputeCost::ComputeCost(const graph::ClusterSpec& cluster) : measured_(cluster.parameters) {
+ComputeCost::ComputeCost(const graph::ClusterSpec& cluster)
+    : measured_(cluster.parameters), recorded_(cluster.parameters) {
   const graph::ParameterTable& table = cluster.parameters;
   const double clock = table.Value("gpu.sustained_clock");
   peak_bf16_ = clock * table.Value("gpu.peak_bf16_flops");
@@ -196,6 +197,16 @@ DurationNs ComputeCost::AtLeastFloor(double seconds) const {
 
 KernelCost ComputeCost::Kernel(const graph::Graph& graph,
                                const graph::KernelSignature& signature) const {
+  if (!recorded_.empty()) {
+    if (const auto recorded = recorded_.Find(RecordedKernelKey(graph, signature))) {
+      return {*recorded + gap_ns_, "recorded"};
+    }
+  }
+  return UnrecordedKernel(graph, signature);
+}
+
+KernelCost ComputeCost::UnrecordedKernel(const graph::Graph& graph,
+                                         const graph::KernelSignature& signature) const {
   KernelView view = {graph.string(signature.name), graph.string(signature.framework_op), signature};
   if (const std::optional<DurationNs> measured = measured_.Find(view)) {
     return {*measured, "measured"};
@@ -224,12 +235,28 @@ KernelCost ComputeCost::Kernel(const graph::Graph& graph,
 }
 
 DurationNs ComputeCost::Copy(int64_t bytes, uint8_t flags) const {
+  const auto recorded = recorded_.Find(recorded_.empty() ? "" : RecordedCopyKey(bytes, flags));
+  return recorded ? *recorded + gap_ns_ : UnrecordedCopy(bytes, flags);
+}
+
+DurationNs ComputeCost::Memset(int64_t bytes) const {
+  const auto recorded = recorded_.Find(recorded_.empty() ? "" : RecordedMemsetKey(bytes));
+  return recorded ? *recorded + gap_ns_ : UnrecordedMemset(bytes);
+}
+
+bool ComputeCost::IsRecorded(const graph::Graph& graph,
+                             const graph::Program& program,
+                             uint32_t op) const {
+  return !recorded_.empty() && recorded_.Find(RecordedKey(graph, program, op)).has_value();
+}
+
+DurationNs ComputeCost::UnrecordedCopy(int64_t bytes, uint8_t flags) const {
   bool host = (flags & (graph::kHostToDevice | graph::kDeviceToHost)) != 0;
   auto size = static_cast<double>(bytes);
   return AtLeastFloor(host ? size / copy_bandwidth_ : BytesSeconds(2 * size));
 }
 
-DurationNs ComputeCost::Memset(int64_t bytes) const {
+DurationNs ComputeCost::UnrecordedMemset(int64_t bytes) const {
   return AtLeastFloor(BytesSeconds(static_cast<double>(bytes)));
 }
 
@@ -269,11 +296,11 @@ class CostTally {
   void AddOp(const graph::Program& program, uint32_t op, int64_t ranks) {
     graph::OpKind kind = program.kind[op];
     if ((program.flags[op] & graph::kDurationFixed) != 0) {
-      Count("fixed", ranks, program.value[op]);
+      Count(RuleOf(program, op, "fixed"), ranks, program.value[op]);
     } else if (kind == graph::OpKind::kMemcpy) {
-      Count("copy", ranks, cost_.Copy(program.value[op], program.flags[op]));
+      Count(RuleOf(program, op, "copy"), ranks, cost_.Copy(program.value[op], program.flags[op]));
     } else if (kind == graph::OpKind::kMemset) {
-      Count("copy", ranks, cost_.Memset(program.value[op]));
+      Count(RuleOf(program, op, "copy"), ranks, cost_.Memset(program.value[op]));
     } else if (kind == graph::OpKind::kKernel) {
       uint32_t signature = program.signature[op];
       CostRule& rule = Count(kernels_[signature].rule, ranks, kernels_[signature].duration_ns);
@@ -285,6 +312,12 @@ class CostTally {
                         graph_.string(graph_.signatures[signature].name));
       }
     }
+  }
+
+  [[nodiscard]] const char* RuleOf(const graph::Program& program,
+                                   uint32_t op,
+                                   const char* otherwise) const {
+    return cost_.IsRecorded(graph_, program, op) ? "recorded" : otherwise;
   }
 
   CostRule& Count(const char* name, int64_t ranks, DurationNs duration) {

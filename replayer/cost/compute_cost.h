@@ -4,7 +4,8 @@
 // FLOPs, everything else by the bytes that its framework op must move, with the launch floor as a
 // minimum. Kernels that no rule covers are costed by the bytes of their inputs and counted, so that
 // the report can say which share of the time rests on which rule. A measured time
-// (replayer/cost/measured_kernels.h) takes precedence over all. At most twelve parameters per GPU
+// (replayer/cost/measured_kernels.h) takes precedence over them, and what a GPU took for this very
+// job (RecordedTimes there) over all. At most twelve parameters per GPU
 // type are fitted; the rest comes from its data sheet (replayer/cost/parameters.h).
 #pragma once
 
@@ -24,8 +25,8 @@ namespace prism::replayer {
 
 // How many ops of one iteration, over all ranks, one rule decided, and how much of their time.
 struct CostRule {
-  // "measured", "matmul", "convolution", "attention", "memory", "foreach", "default", "fixed",
-  // "copy"
+  // "recorded", "measured", "matmul", "convolution", "attention", "memory", "foreach", "default",
+  // "fixed", "copy"
   std::string rule;
   int64_t ops = 0;
   double seconds = 0;
@@ -49,9 +50,23 @@ class ComputeCost {
   [[nodiscard]] KernelCost Kernel(const graph::Graph& graph,
                                   const graph::KernelSignature& signature) const;
 
+  // Without what a GPU took for this job.
+  [[nodiscard]] KernelCost UnrecordedKernel(const graph::Graph& graph,
+                                            const graph::KernelSignature& signature) const;
+
   // A copy or memset of `bytes` by the copy engine; `flags` as in graph::OpFlag.
   [[nodiscard]] DurationNs Copy(int64_t bytes, uint8_t flags) const;
   [[nodiscard]] DurationNs Memset(int64_t bytes) const;
+  [[nodiscard]] DurationNs UnrecordedCopy(int64_t bytes, uint8_t flags) const;
+  [[nodiscard]] DurationNs UnrecordedMemset(int64_t bytes) const;
+
+  // Whether a GPU took a time for such an op of this job.
+  [[nodiscard]] bool IsRecorded(const graph::Graph& graph,
+                                const graph::Program& program,
+                                uint32_t op) const;
+
+  // Between a kernel of a full stream and the next.
+  [[nodiscard]] DurationNs gap_ns() const { return gap_ns_; }
 
  private:
   // One way for cuBLAS to tile a product: tiles of m × n, each over 1/splits of k, and the
@@ -101,6 +116,7 @@ class ComputeCost {
   double floor_ = 0;           // seconds
   DurationNs gap_ns_ = 0;
   MeasuredKernels measured_;
+  RecordedTimes recorded_;
 };
 
 // Costs of all signatures of `graph`, by index into Graph::signatures.

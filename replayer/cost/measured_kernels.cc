@@ -6,12 +6,15 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "graph/base/hash.h"
+#include "graph/describe.h"
 #include "replayer/cost/attention.h"
 
 namespace prism::replayer {
 namespace {
 
 constexpr std::string_view kPrefix = "kernel.";
+constexpr std::string_view kRecorded = "recorded.";
 
 std::string MatmulKey(const KernelView& view) {
   const graph::MatmulShape& shape = view.signature.matmul;
@@ -99,6 +102,52 @@ std::optional<DurationNs> MeasuredKernels::Find(const KernelView& view) const {
     return std::nullopt;
   }
   const auto found = times_.find(KeyOf(view));
+  return found == times_.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::string RecordedKernelKey(const graph::Graph& graph, const graph::KernelSignature& signature) {
+  return fmt::format("{}kernel.{:016x}", kRecorded,
+                     Hash64(graph::SignatureKey(signature, graph.strings)));
+}
+
+std::string RecordedCopyKey(int64_t bytes, uint8_t flags) {
+  const char* const way = (flags & graph::kHostToDevice) != 0   ? "to_device"
+                          : (flags & graph::kDeviceToHost) != 0 ? "to_host"
+                                                                : "on_device";
+  return fmt::format("{}copy.{}.{}", kRecorded, way, bytes);
+}
+
+std::string RecordedMemsetKey(int64_t bytes) {
+  return fmt::format("{}memset.{}", kRecorded, bytes);
+}
+
+std::string RecordedKey(const graph::Graph& graph, const graph::Program& program, uint32_t op) {
+  switch (program.kind[op]) {
+    case graph::OpKind::kKernel:
+      return RecordedKernelKey(graph, graph.signatures[program.signature[op]]);
+    case graph::OpKind::kMemcpy:
+      return RecordedCopyKey(program.value[op], program.flags[op]);
+    case graph::OpKind::kMemset:
+      return RecordedMemsetKey(program.value[op]);
+    default:
+      return {};
+  }
+}
+
+bool IsRecordedKey(std::string_view key) {
+  return key.starts_with(kRecorded);
+}
+
+RecordedTimes::RecordedTimes(const graph::ParameterTable& parameters) {
+  for (const graph::Parameter& parameter : parameters.all()) {
+    if (IsRecordedKey(parameter.key)) {
+      times_.emplace(parameter.key, std::llround(parameter.value));
+    }
+  }
+}
+
+std::optional<DurationNs> RecordedTimes::Find(std::string_view key) const {
+  const auto found = times_.find(key);
   return found == times_.end() ? std::nullopt : std::optional(found->second);
 }
 

@@ -12,9 +12,22 @@
 //
 // TYPE as DataTypeName writes it, of the first factor, of queries, of the first input; tf32 for
 // products of fp32 that may use it. Memory layouts of operands are not distinguished.
+//
+// What kernels, copies and memsets of this very job took on a real GPU (prism run --record-device)
+// are such parameters too, whose source says how often each was seen and how far it varied:
+//
+//   recorded.kernel.HASH        of a signature (graph::SignatureKey)
+//   recorded.copy.WAY.BYTES     WAY to_device, to_host or on_device
+//   recorded.memset.BYTES
+//
+// in ns from begin to end: the gap to the next kernel of a full stream comes on top. Kernels that
+// take another time at their place in the program than their signature does elsewhere have a
+// duration of their own (graph::kDurationFixed), gap included. Takes precedence over tables of
+// measured kernels and the model.
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
@@ -49,6 +62,26 @@ class MeasuredKernels {
 
   // Null if no row has the kernel's kind, type and sizes.
   [[nodiscard]] std::optional<DurationNs> Find(const KernelView& view) const;
+
+ private:
+  std::map<std::string, DurationNs, std::less<>> times_;
+};
+
+std::string RecordedKernelKey(const graph::Graph& graph, const graph::KernelSignature& signature);
+
+// Of an op that is a kernel, copy or memset; "" of others.
+std::string RecordedKey(const graph::Graph& graph, const graph::Program& program, uint32_t op);
+std::string RecordedCopyKey(int64_t bytes, uint8_t flags);
+std::string RecordedMemsetKey(int64_t bytes);
+
+bool IsRecordedKey(std::string_view key);
+
+class RecordedTimes {
+ public:
+  explicit RecordedTimes(const graph::ParameterTable& parameters);
+
+  [[nodiscard]] bool empty() const { return times_.empty(); }
+  [[nodiscard]] std::optional<DurationNs> Find(std::string_view key) const;
 
  private:
   std::map<std::string, DurationNs, std::less<>> times_;

@@ -253,7 +253,7 @@ std::vector<std::string> CheckParameters(const graph::ParameterTable& table) {
     }
   }
   for (const graph::Parameter& given : table.all()) {
-    if (IsMeasuredKernelKey(given.key)) {
+    if (IsMeasuredKernelKey(given.key) || IsRecordedKey(given.key)) {
       const std::string fault = FaultOf({given.key, "ns", "a measured kernel"}, given);
       if (!fault.empty()) {
         faults.push_back(fault);

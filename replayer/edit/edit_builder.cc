@@ -62,7 +62,8 @@ int64_t EditBuilder::MeasuredKernels() const {
   int64_t count = 0;
   for (const graph::Role& role : graph_.roles) {
     for (uint32_t op = 0; op < role.program.size(); ++op) {
-      const bool fixed = (role.program.flags[op] & graph::kDurationFixed) != 0;
+      const bool fixed =
+          (role.program.flags[op] & graph::kDurationFixed) != 0 && !HasOwnTime(role.program, op);
       count += fixed && role.program.kind[op] == OpKind::kKernel ? 1 : 0;
     }
   }
@@ -77,6 +78,7 @@ void EditBuilder::TakeGpuOf(const graph::ClusterSpec& other) {
     return IsMeasuredKernelKey(parameter.key);
   });
   cluster.parameters = graph::ParameterTable(std::move(parameters));
+  ScaleRecorded(ComputeCost(other), &cluster);
   std::vector<graph::Parameter> taken;
   for (const graph::Parameter& parameter : other.parameters.all()) {
     const bool known = cluster.parameters.Find(parameter.key) != nullptr;
@@ -86,10 +88,72 @@ void EditBuilder::TakeGpuOf(const graph::ClusterSpec& other) {
   }
   cluster.parameters.Put(taken);
   assumptions_.push_back(fmt::format(
-      "on {} the same kernels run with the same grids; {} of measured duration keep it; nodes, "
+      "on {} the same kernels run with the same grids; {} of measured duration keep it; {}nodes, "
       "links and hosts stay",
-      cluster.gpu.name, MeasuredKernels()));
+      cluster.gpu.name, MeasuredKernels(),
+      scale_.empty() ? "" : "those timed by --record-device change as the modelled ones; "));
   UseCluster(std::move(cluster));
+}
+
+// What this job took on a GPU, by the other one's share of the modelled times.
+void EditBuilder::ScaleRecorded(const ComputeCost& other, graph::ClusterSpec* cluster) {
+  const auto scale = [cluster](const std::string& key, DurationNs before, DurationNs after) {
+    const double share =
+        static_cast<double>(after) / static_cast<double>(std::max<DurationNs>(1, before));
+    if (const graph::Parameter* const known = cluster->parameters.Find(key)) {
+      cluster->parameters.SetValue(key, known->value * share);
+    }
+    return share;
+  };
+  for (uint32_t s = 0; s < graph_.signatures.size(); ++s) {
+    const graph::KernelSignature& signature = graph_.signatures[s];
+    const std::string key = RecordedKernelKey(graph_, signature);
+    if (cluster->parameters.Find(key) != nullptr) {
+      scale_[s] = scale(key, compute_.UnrecordedKernel(graph_, signature).duration_ns,
+                        other.UnrecordedKernel(graph_, signature).duration_ns);
+    }
+  }
+  std::set<std::string> done;
+  for (const graph::Role& role : graph_.roles) {
+    const graph::Program& program = role.program;
+    for (uint32_t op = 0; op < program.size(); ++op) {
+      const int64_t bytes = program.value[op];
+      const uint8_t flags = program.flags[op];
+      if (program.kind[op] == OpKind::kMemcpy &&
+          done.insert(RecordedCopyKey(bytes, flags)).second) {
+        scale(RecordedCopyKey(bytes, flags), compute_.UnrecordedCopy(bytes, flags),
+              other.UnrecordedCopy(bytes, flags));
+      } else if (program.kind[op] == OpKind::kMemset &&
+                 done.insert(RecordedMemsetKey(bytes)).second) {
+        scale(RecordedMemsetKey(bytes), compute_.UnrecordedMemset(bytes),
+              other.UnrecordedMemset(bytes));
+      }
+    }
+  }
+}
+
+// Kernels of a time of their own. Any other change of them comes behind.
+void EditBuilder::ScaleOwnTimes() {
+  std::vector<ProgramEdit> edits;
+  for (uint32_t role = 0; role < graph_.roles.size(); ++role) {
+    const graph::Program& program = graph_.roles[role].program;
+    ProgramEdit edit;
+    edit.role = role;
+    for (uint32_t op = 0; op < program.size(); ++op) {
+      if (HasOwnTime(program, op)) {
+        edit.durations.push_back({op, DurationOf(program, op)});
+      }
+    }
+    if (!edit.durations.empty()) {
+      edits.push_back(std::move(edit));
+    }
+  }
+  edit_.programs.insert(edit_.programs.begin(), edits.begin(), edits.end());
+}
+
+bool EditBuilder::HasOwnTime(const graph::Program& program, uint32_t op) const {
+  return program.kind[op] == OpKind::kKernel && (program.flags[op] & graph::kDurationFixed) != 0 &&
+         scale_.contains(program.signature[op]);
 }
 
 Status EditBuilder::SetParameter(const std::string& key, double value) {
@@ -108,6 +172,9 @@ void EditBuilder::Perturb(Perturbation perturbation) {
 }
 
 DurationNs EditBuilder::DurationOf(const graph::Program& program, uint32_t op) const {
+  if (HasOwnTime(program, op)) {
+    return ScaledNs(program.value[op], scale_.at(program.signature[op]));
+  }
   if ((program.flags[op] & graph::kDurationFixed) != 0) {
     return program.value[op];
   }
@@ -218,9 +285,10 @@ Status EditBuilder::ChangePrecision(DataType type) {
         continue;
       }
       graph::KernelSignature signature = graph_.signatures[program.signature[op]];
-      const DurationNs before = compute_.Kernel(graph_, signature).duration_ns;
+      const DurationNs before = compute_.UnrecordedKernel(graph_, signature).duration_ns;
       signature.matmul.input = type;
-      const auto after = static_cast<double>(compute_.Kernel(graph_, signature).duration_ns);
+      const auto after =
+          static_cast<double>(compute_.UnrecordedKernel(graph_, signature).duration_ns);
       const double share = after / static_cast<double>(std::max<DurationNs>(1, before));
       edit.durations.push_back({op, ScaledNs(DurationOf(program, op), share)});
     }
@@ -276,6 +344,7 @@ void EditBuilder::SwapPlaces(Rank rank, Rank other) {
 }
 
 Result<Edit> EditBuilder::Take() && {
+  ScaleOwnTimes();
   PRISM_RETURN_IF_ERROR(CheckProgramEdits(graph_, edit_));
   PRISM_RETURN_IF_ERROR(CheckDurations(edit_));
   return std::move(edit_);

@@ -40,7 +40,8 @@ class EditBuilder {
   // `graph` must outlive the builder; `options` are those of the job that is edited.
   EditBuilder(const graph::Graph& graph, const ReplayOptions& options);
 
-  // Takes over the other cluster's whole GPU profile; nodes, links and hosts stay.
+  // Takes over the other cluster's whole GPU profile; nodes, links and hosts stay. What the job
+  // took on a GPU changes by the same factor as the modelled times.
   void TakeGpuOf(const graph::ClusterSpec& other);
 
   // The cluster must have the parameter.
@@ -78,6 +79,9 @@ class EditBuilder {
  private:
   ReplayOptions& OtherOptions();
   void UseCluster(graph::ClusterSpec cluster);
+  void ScaleRecorded(const ComputeCost& other, graph::ClusterSpec* cluster);
+  void ScaleOwnTimes();
+  [[nodiscard]] bool HasOwnTime(const graph::Program& program, uint32_t op) const;
   [[nodiscard]] int64_t MeasuredKernels() const;
   [[nodiscard]] DurationNs DurationOf(const graph::Program& program, uint32_t op) const;
   [[nodiscard]] std::set<uint32_t> SignaturesOf(const KernelChange& change) const;
@@ -95,6 +99,7 @@ class EditBuilder {
   const ReplayOptions& options_;
   ComputeCost compute_;
   Edit edit_;
+  std::map<uint32_t, double> scale_;                // by signature that a GPU ran: the other GPU's
   std::map<uint32_t, std::set<uint32_t>> changed_;  // by role: ops whose duration is set
   std::vector<std::string> assumptions_;
 };

@@ -21,7 +21,7 @@
 
 namespace prism::channel {
 
-inline constexpr uint32_t kProtocolVersion = 11;
+inline constexpr uint32_t kProtocolVersion = 12;
 
 // What a program prints if its shim was built with a different version of this file; the launcher
 // looks for it.
@@ -85,6 +85,7 @@ struct Config {
   int64_t host_cost_ns[kHostCostKinds];
   uint32_t fences;                          // 1: kFence in each NCCL call
   uint32_t measures_host;                   // 1: Record::host_ns is filled
+  uint32_t measures_device;                 // 1: kDuration for what the real GPU ran
   int32_t sandbox_rank_count;               // how many ranks are present (this one included)
   int32_t sandbox_ranks[kMaxSandboxRanks];  // ascending
 };
@@ -172,6 +173,7 @@ enum class RecordKind : uint8_t {
   // What came before was another process's, which has ended without training: it looked at the
   // device, say. Names, threads, requests and all else begin anew.
   kBeginAgain = 31,
+  kDuration = 32,  // how long the real GPU took for an op issued before
 };
 
 // Tables that kDefine fills. The payload layout is given beside each.
@@ -326,6 +328,12 @@ struct HoldBody {
   uint8_t ended;  // else it began
 };
 
+// A kernel, product, copy or memset may have several, which add up.
+struct DurationBody {
+  uint64_t op;  // number among the process's records of these four kinds, from 0
+  int64_t duration_ns;
+};
+
 struct SegmentBody {  // kSegmentAlloc, kSegmentFree, kBlockAlloc, kBlockFree, kOutOfMemory
   uint64_t address;
   int64_t bytes;
@@ -403,6 +411,7 @@ struct Record {
     ValueHead value;
     GuessBody guess;
     HoldBody hold;
+    DurationBody duration;
     SegmentBody segment;
     OutsideBody outside;
     AllocatorStatsBody stats;

@@ -63,6 +63,7 @@ add_library(prism_device SHARED
   gpu/held_values.cc
   gpu/library_call.S
   gpu/holds.cc
+  gpu/kernel_times.cc
   gpu/pass.S
   gpu/real_library.cc
   gpu/real_memory.cc

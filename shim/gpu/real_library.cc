@@ -22,7 +22,8 @@ struct Library {
   const char* soname;  // nullptr: the driver
 };
 
-constexpr Library kLibraries[] = {{"cublasLt", "libcublasLt.so.13"},
+constexpr Library kLibraries[] = {{"cupti", "libcupti.so.13"},
+                                  {"cublasLt", "libcublasLt.so.13"},
                                   {"cublas", "libcublas.so.13"},
                                   {"cudnn", "libcudnn.so.9"},
                                   {"cuda", "libcudart.so.13"},

@@ -8,6 +8,8 @@
 
 #include <atomic>
 
+#include "shim/gpu/kernel_times.h"
+
 namespace prism::shim {
 
 // The function of that exported name. Ends the process with one line if no library has it.
@@ -48,8 +50,16 @@ class WithinReal {
   static bool Is() { return depth_ > 0; }
 
   // For code that is not C++ (library_call.S).
-  static void Enter() { ++depth_; }
-  static void Leave() { --depth_; }
+  static void Enter() {
+    if (depth_++ == 0) {
+      BeginTimedCall();
+    }
+  }
+  static void Leave() {
+    if (--depth_ == 0) {
+      EndTimedCall();
+    }
+  }
 
  private:
   static thread_local int depth_;

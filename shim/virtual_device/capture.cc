@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "shim/issued_ops.h"
 #include "shim/session.h"
 #include "shim/virtual_device/graph.h"
 #include "shim/virtual_device/launch_queue.h"
@@ -78,6 +79,17 @@ GraphStep* AddLocked(Capture* capture, cudaStream_t stream, GraphStep step) {
     frontier = {steps.back().get()};
   }
   return steps.back().get();
+}
+
+bool KeepLocked(Capture* capture,
+                cudaStream_t stream,
+                cudaGraphNodeType type,
+                std::function<void(const GraphRun&)> run) {
+  GraphStep step;
+  step.type = type;
+  step.run = std::move(run);
+  AddLocked(capture, stream, std::move(step));
+  return true;
 }
 
 // An event of the capture, recorded or waited for: a step without a node.
@@ -191,14 +203,17 @@ bool Keep(cudaStream_t stream, cudaGraphNodeType type, std::function<void(const 
   }
   const std::lock_guard<std::mutex> lock(Get().mutex);
   Capture* const capture = FindLocked(stream);
+  return capture != nullptr && KeepLocked(capture, stream, type, std::move(run));
+}
+
+bool KeepOp(cudaStream_t stream, cudaGraphNodeType type, std::function<void(const GraphRun&)> run) {
+  const std::lock_guard<std::mutex> lock(Get().mutex);
+  Capture* const capture = FindLocked(stream);
   if (capture == nullptr) {
     return false;
   }
-  GraphStep step;
-  step.type = type;
-  step.run = std::move(run);
-  AddLocked(capture, stream, std::move(step));
-  return true;
+  NoteCapturedOp(capture->graph->body->ops++);
+  return KeepLocked(capture, stream, type, std::move(run));
 }
 
 void KeepRange(std::function<void()> emit) {

@@ -46,10 +46,14 @@ struct GraphBody {
   std::vector<std::unique_ptr<GraphStep>> steps;
   std::map<cudaStream_t, cudaStream_t> streams;  // keys only: the joined streams
   std::map<uint32_t, uint32_t> events;           // keys only: recorded inside
+  uint32_t ops = 0;                              // steps that KeepOp added
 };
 
 // Keeps a step if the stream is captured; false if it is not.
 bool Keep(cudaStream_t stream, cudaGraphNodeType type, std::function<void(const GraphRun&)> run);
+
+// The same for a step that becomes an op.
+bool KeepOp(cudaStream_t stream, cudaGraphNodeType type, std::function<void(const GraphRun&)> run);
 
 // Where this thread has begun a capture: `emit` is run at each launch, between the ops that it came
 // between. So an optimizer's step in a graph is one whenever the graph is launched.

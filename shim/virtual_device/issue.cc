@@ -46,7 +46,9 @@ void IssueOp(cudaStream_t stream, Record record, std::function<void()> effect) {
     const auto run = [stream, record, effect](const GraphRun& graph) {
       EmitOn(graph.Stream(stream), record, effect);
     };
-    if (Keep(stream, TypeOf(record), run)) {
+    const bool is_event =
+        record.kind == RecordKind::kEventRecord || record.kind == RecordKind::kEventWait;
+    if (is_event ? Keep(stream, TypeOf(record), run) : KeepOp(stream, TypeOf(record), run)) {
       return;
     }
   }

@@ -314,6 +314,27 @@ TEST(ComputeCost, measured_kernels_go_before_the_model) {
   EXPECT_DOUBLE_EQ(report[1].seconds, 4 * 7777e-9);
 }
 
+// The gap to the next kernel comes on top, but for the own time of a kernel at its place.
+TEST(ComputeCost, recorded_times_go_before_all) {
+  graph::Graph graph = OneKernel("aten::gelu", "k", {{DataType::kBfloat16, {1000, 1000}}});
+  graph.cluster.parameters.Put(
+      {{MeasuredKernelKey("gelu", "bfloat16", {1000, 1000, 1, 1}), 7777, "ns", "", {}},
+       {RecordedKernelKey(graph, graph.signatures[0]), 5000, "ns", "", {}},
+       {RecordedCopyKey(64, graph::kHostToDevice), 3000, "ns", "", {}}});
+  EXPECT_TRUE(CheckParameters(graph.cluster.parameters).empty());
+  graph.roles.resize(1);
+  graph::Program& program = graph.roles[0].program;
+  program.Append({});
+  program.Append({.flags = graph::kDurationFixed, .value = 9000});
+  program.Append({.kind = graph::OpKind::kMemcpy, .flags = graph::kHostToDevice, .value = 64});
+  program.Append({.kind = graph::OpKind::kMemcpy, .flags = graph::kDeviceToHost, .value = 64});
+  graph.ranks.role = {0};
+  const CostReport report = ReportCosts(graph);
+  ASSERT_EQ(report.size(), 2U);
+  EXPECT_EQ(report[1].rule, "recorded");
+  EXPECT_NEAR(report[1].seconds, (5000 + 9000 + 3000 + 2 * kGap) * 1e-9, 1e-15);
+}
+
 TEST(ComputeCost, unknown_kernels_are_counted_as_such) {
   graph::TensorShape x = {DataType::kFloat32, {1000, 1000}};
   graph::Graph graph = OneKernel("custom::op", "mystery", {x});

@@ -21,7 +21,8 @@ TEST(GpuExperiments, dry_run_builds_everything_and_names_every_case) {
   for (const char* text :
        {"libprism_probe.so can be loaded", "hold by kernel, 10 us", "hold by host_callback",
         "matrix products, float8", "NCCL, one rank", "llama3-70b, eager", "gpt3-1.3b, megatron",
-        "--device-scale 2", "values_under_mpirun"}) {
+        "--device-scale 2", "values_under_mpirun",
+        "prism-emulate --record-device cuda --target-gpus 1"}) {
     EXPECT_THAT(run.output, HasSubstr(text));
   }
 }

@@ -27,6 +27,7 @@
 #include "shim/gpu/host_machine.h"
 #include "shim/gpu/reduction_logic.h"
 #include "shim/nccl/reduction.h"
+#include "tests/support/fake_cupti.h"
 #include "tests/support/work_queue.h"
 
 namespace {
@@ -272,30 +273,48 @@ cudaError_t cudaMemcpyAsync(
   if (Captures::Get().Add(stream, [=] { copy(); })) {
     return cudaSuccess;
   }
-  return Queue::Get().AddIfBusy([=] { copy(); }) ? cudaSuccess : copy();
+  const uint64_t op = Behind<decltype(prism::testing::cuptiOp)>("cuptiOp")();
+  const auto later = [=] {
+    Behind<decltype(prism::testing::cuptiRunAs)>("cuptiRunAs")(op);
+    copy();
+    Behind<decltype(prism::testing::cuptiRunAs)>("cuptiRunAs")(0);
+  };
+  return Queue::Get().AddIfBusy(later) ? cudaSuccess : copy();
 }
 
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   const cudaError_t error =
       Behind<decltype(cudaStreamEndCapture)>("cudaStreamEndCapture")(stream, graph);
   Captures::Get().Keep(*graph);
+  Behind<decltype(prism::testing::cuptiKeepNodes)>("cuptiKeepNodes")(*graph);
+  return error;
+}
+
+cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* launched,
+                                          cudaGraph_t graph,
+                                          unsigned long long flags) {
+  const cudaError_t error = Behind<decltype(cudaGraphInstantiateWithFlags)>(
+      "cudaGraphInstantiateWithFlags")(launched, graph, flags);
+  Captures::Get().Copy(graph, *launched);
+  Behind<decltype(prism::testing::cuptiCloneNodes)>("cuptiCloneNodes")(graph, *launched);
   return error;
 }
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* launched,
                                  cudaGraph_t graph,
                                  unsigned long long flags) {
-  const cudaError_t error = Behind<cudaError_t(cudaGraphExec_t*, cudaGraph_t, unsigned long long)>(
-      "cudaGraphInstantiate")(launched, graph, flags);
-  Captures::Get().Copy(graph, *launched);
-  return error;
+  return cudaGraphInstantiateWithFlags(launched, graph, flags);
 }
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t launched, cudaStream_t stream) {
   for (const WorkQueue::Work& work : Captures::Get().Kept(launched)) {
     Queue::Get().Add(work);
   }
-  return Behind<decltype(cudaGraphLaunch)>("cudaGraphLaunch")(launched, stream);
+  auto* const launch = Behind<decltype(prism::testing::cuptiLaunch)>("cuptiLaunch");
+  launch(launched);
+  const cudaError_t error = Behind<decltype(cudaGraphLaunch)>("cudaGraphLaunch")(launched, stream);
+  launch(nullptr);
+  return error;
 }
 
 cudaError_t cudaMemcpy(void* target, const void* source, size_t bytes, cudaMemcpyKind kind) {

@@ -1,6 +1,6 @@
 // The session of the virtual device when it simulates a real GPU under the shim: no records are
 // sent; what arrives is written as lines to the file PRISM_FAKE_GPU_LOG. The profile is that of the
-// process's channel, if it has one, with one device.
+// process's channel, if it has one, with one device, and the memory that FAKE_GPU_BYTES says.
 #include <stdlib.h>
 
 #include <cstdint>
@@ -13,10 +13,13 @@
 
 #include "shim/channel/channel.h"
 #include "shim/clock/watchdogs.h"
+#include "shim/issued_ops.h"
 #include "shim/observer/observer_loader.h"
 #include "shim/session.h"
 #include "shim/spawned_process.h"
 #include "shim/standalone_config.h"
+#include "tests/support/drawn_times.h"
+#include "tests/support/fake_cupti.h"
 #include "tests/support/op_line.h"
 
 namespace prism::shim {
@@ -52,6 +55,9 @@ const channel::Config& SessionConfig() {
     channel::Config made = header == nullptr ? StandaloneConfig() : header->config;
     made.mode = channel::Mode::kStandalone;
     made.device.device_count = 1;
+    if (const char* const bytes = getenv("FAKE_GPU_BYTES")) {
+      made.device.memory_bytes = strtoll(bytes, nullptr, 10);
+    }
     return made;
   }();
   return config;
@@ -64,6 +70,9 @@ channel::Mode SessionMode() {
 void Emit(channel::Record record) {
   Log& log = Get();
   const std::lock_guard<std::mutex> lock(log.mutex);
+  if (const std::string op = testing::DrawnOp(record, log.kernels); !op.empty()) {
+    testing::RunDrawnOp(op, record.kind);
+  }
   if (log.file == nullptr) {
     return;
   }
@@ -100,6 +109,10 @@ void SetThreadContext(uint32_t context) {
 
 uint32_t ThreadContext() {
   return thread_context;
+}
+
+void NoteCapturedOp(uint32_t /*number*/) {
+  testing::MakeGraphNode();
 }
 
 void SetThreadInGraph(bool /*in_graph*/) {

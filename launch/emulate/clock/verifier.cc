@@ -182,7 +182,8 @@ bool Verifier::FindMatch(const CanonicalOp& op, const OpTables& tables) {
 }
 
 bool Verifier::Matches(const CanonicalOp& op, const OpTables& tables) {
-  if (op.kind != program_.kind[cursor_] || op.flags != program_.flags[cursor_] ||
+  const int flags = program_.flags[cursor_] & ~graph::kDurationFixed;  // of a time of its own
+  if (op.kind != program_.kind[cursor_] || op.flags != flags ||
       op.stream != program_.stream[cursor_] || op.comm_slot != program_.comm_slot[cursor_]) {
     return false;
   }

@@ -13,6 +13,7 @@
 #include "graph/file.h"
 #include "graph/validate/valid_graph.h"
 #include "launch/emulate/run/co_recording.h"
+#include "launch/emulate/run/gpu_times.h"
 #include "launch/emulate/run/host_time.h"
 #include "launch/emulate/run/messages.h"
 #include "launch/emulate/run/program_layout.h"
@@ -22,11 +23,23 @@
 #include "launch/process/interrupt.h"
 #include "launch/process/stop_watch.h"
 #include "launch/process/wire.h"
+#include "replayer/cost/measured_kernels.h"
 #include "replayer/ineffective_perturbations.h"
 #include "replayer/replay.h"
 #include "slicer/stitch/stitch.h"
 
 namespace prism::launch {
+
+namespace {
+
+// Of a graph whose cluster is replaced.
+void KeepRecordedTimes(const graph::ClusterSpec& from, graph::ClusterSpec* to) {
+  std::vector<graph::Parameter> kept = from.parameters.all();
+  std::erase_if(kept, [](const auto& each) { return !replayer::IsRecordedKey(each.key); });
+  to->parameters.Put(kept);
+}
+
+}  // namespace
 
 Master::Master(RunContext& context, MpiSession& session, Progress& progress)
     : context_(context),
@@ -270,6 +283,7 @@ Status Master::Build(RunOutcome* outcome) {
     progress_.BeginStage("build", fmt::format("from {}", context_.options.graph));
     PRISM_ASSIGN_OR_RETURN(outcome->graph, graph::ReadGraph(context_.options.graph));
     outcome->graph.job.seed = context_.job.seed;
+    KeepRecordedTimes(outcome->graph.cluster, &context_.cluster);
     outcome->graph.cluster = context_.cluster;
     outcome->graph.sandbox_ranks = context_.sandbox_ranks;
   } else {
@@ -293,8 +307,27 @@ Status Master::Build(RunOutcome* outcome) {
   PRISM_RETURN_IF_ERROR(graph::RefuseInvalid(&outcome->graph, [&](Rank rank, uint32_t op) {
     return SourceLinesOf(outcome->graph, rank, op);
   }));
+  if (context_.record_gpu) {
+    PRISM_RETURN_IF_ERROR(TimeRoles(&outcome->graph));
+  }
   outcome->graph_bytes = graph::EncodeGraph(outcome->graph);
   return InterruptStatus();
+}
+
+Status Master::TimeRoles(graph::Graph* graph) {
+  progress_.BeginStage("build", fmt::format("times of kernels on {}", context_.record_gpu->name));
+  const SharedMemory values("prism-values", slice_.book());
+  return TakeGpuTimes(
+      context_,
+      [&](Rank rank) {
+        MeetingPoint meeting;
+        if (!slice_.book().empty()) {
+          meeting.values = values.Path();
+          meeting.value_bytes[rank] = slice_.ValueBytes(rank);
+        }
+        return meeting;
+      },
+      graph);
 }
 
 Status Master::ReplayAll(RunOutcome* outcome) {

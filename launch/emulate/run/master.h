@@ -80,6 +80,7 @@ class Master {
   Status CoRecordRanks(const std::vector<Rank>& ranks);
   std::string SourceLinesOf(const graph::Graph& graph, Rank rank, uint32_t op);
   Status Build(RunOutcome* outcome);
+  Status TimeRoles(graph::Graph* graph);
   Status ReplayAll(RunOutcome* outcome);
   Status Emulate(RunOutcome* outcome);
   [[nodiscard]] Result<Coordinator> MakeCoordinator(const RunOutcome& outcome) const;

@@ -182,9 +182,10 @@ SandboxSpec MakeSandboxSpec(const RunContext& context, const SandboxRequest& req
 Status FindPaths(RunContext* context) {
   const Launch& launch = context->options.launch;
   PRISM_ASSIGN_OR_RETURN(
-      context->paths, FindInstallPaths(launch.interpreter.empty() ? context->options.program
-                                                                  : std::vector{launch.interpreter},
-                                       context->gpu.has_value()));
+      context->paths,
+      FindInstallPaths(
+          launch.interpreter.empty() ? context->options.program : std::vector{launch.interpreter},
+          context->gpu.has_value() || context->record_gpu.has_value()));
   return OkStatus();
 }
 

@@ -38,6 +38,7 @@ struct RunContext {
   std::vector<Rank> snapshot_ranks;  // ascending, sandbox ranks; whose memory history is written
   bool tells_lines = false;          // ranks say which source line calls (prism check)
   std::optional<Gpu> gpu;            // that sandbox ranks run on; null: the virtual device
+  std::optional<Gpu> record_gpu;     // that recorded ranks' kernels are timed on; null: none
   std::vector<graph::Warning> warnings;        // of the plan
   std::vector<std::string> assumptions;        // about how a program was run; added to the graph's
   std::vector<std::string> model_assumptions;  // those that the model brings, for the printed plan

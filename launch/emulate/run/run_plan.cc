@@ -343,34 +343,56 @@ void NoteProgram(const std::vector<std::string>& program, InputHashes* inputs) {
   }
 }
 
-// Chooses what sandbox ranks run on. With `auto`, a warning says why no GPU is used.
-Status ChooseDevice(RunContext* context) {
-  Options& options = context->options;
-  if (options.device == Device::kVirtual) {
-    if (options.given.count("device_scale") != 0) {
-      return AtOrigin(
-          options, {"device", "device_scale"},
-          InvalidArgument("--device-scale has no effect without --device cuda; leave it out"));
-    }
+// Finds the GPU of an option, if it asks for one. With `auto`, a warning says why none is used.
+Status ChooseGpu(std::string_view option,
+                 const char* instead,
+                 Device* device,
+                 std::optional<Gpu>* found,
+                 RunContext* context) {
+  if (*device == Device::kVirtual) {
     return OkStatus();
   }
-  const Result<Gpu> gpu = FindGpu();
+  const Result<Gpu> gpu = FindGpu(option);
   if (gpu.ok()) {
-    context->gpu = *gpu;
-    options.device = Device::kCuda;
-    if (gpu->is_test) {
-      context->warnings.push_back(
-          {"test_device", 1, fmt::format("all of CUDA goes to {}", gpu->driver)});
-    }
+    *found = *gpu;
+    *device = Device::kCuda;
     return OkStatus();
   }
-  if (options.device == Device::kCuda) {
+  if (*device == Device::kCuda) {
     return gpu.status();
   }
-  options.device = Device::kVirtual;
-  AddWarning({"device_fallback", 1,
-              "--device auto: this machine has no GPU; sandbox ranks run on the virtual device"},
-             context);
+  *device = Device::kVirtual;
+  AddWarning(
+      {"device_fallback", 1, fmt::format("{} auto: this machine has no GPU; {}", option, instead)},
+      context);
+  return OkStatus();
+}
+
+// Chooses what sandbox ranks run on, and where kernels are timed.
+Status ChooseDevices(RunContext* context) {
+  Options& options = context->options;
+  const bool none = options.device == Device::kVirtual && options.record_device == Device::kVirtual;
+  if (none && options.given.count("device_scale") != 0) {
+    return AtOrigin(
+        options, {"device", "device_scale"},
+        InvalidArgument("--device-scale has no effect without --device cuda; leave it out"));
+  }
+  if (options.record_device != Device::kVirtual && !options.graph.empty()) {
+    return AtOrigin(options, {"record_device", "graph"},
+                    InvalidArgument("--record-device has no effect with --graph, by which nothing "
+                                    "is recorded; leave it out"));
+  }
+  PRISM_RETURN_IF_ERROR(ChooseGpu("--device", "sandbox ranks run on the virtual device",
+                                  &options.device, &context->gpu, context));
+  PRISM_RETURN_IF_ERROR(ChooseGpu("--record-device", "kernels take the model's times",
+                                  &options.record_device, &context->record_gpu, context));
+  for (const std::optional<Gpu>& gpu : {context->gpu, context->record_gpu}) {
+    if (gpu && gpu->is_test) {
+      context->warnings.push_back(
+          {"test_device", 1, fmt::format("all of CUDA goes to {}", gpu->driver)});
+      break;
+    }
+  }
   return OkStatus();
 }
 
@@ -383,7 +405,7 @@ Result<RunContext> PlanRun(Options options) {
   context.options = std::move(options);
   PRISM_RETURN_IF_ERROR(CheckRankOptions(context.options));
   WarnOfNcclSettings(environ, &context.warnings);
-  PRISM_RETURN_IF_ERROR(ChooseDevice(&context));
+  PRISM_RETURN_IF_ERROR(ChooseDevices(&context));
   PRISM_RETURN_IF_ERROR(ReadLauncher(&context.options));
   context.inputs = context.options.inputs;
   NoteProgram(context.options.program, &context.inputs);

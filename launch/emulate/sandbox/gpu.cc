@@ -25,10 +25,11 @@ struct CloseLibrary {
 
 }  // namespace
 
-Result<Gpu> FindGpu() {
+Result<Gpu> FindGpu(std::string_view option) {
   const char* const test_device = std::getenv("PRISM_TEST_DEVICE");
   const std::string driver = test_device != nullptr ? test_device : "libcuda.so.1";
-  constexpr const char* kInstead = "; install NVIDIA's driver, or use --device virtual or auto";
+  const std::string instead =
+      fmt::format("; install NVIDIA's driver, or use {} virtual or auto", option);
   const std::unique_ptr<void, CloseLibrary> library(dlopen(driver.c_str(), RTLD_NOW | RTLD_LOCAL));
   void* const handle = library.get();
   const auto find = [handle](const char* name) {
@@ -40,11 +41,11 @@ Result<Gpu> FindGpu() {
   const int code = init == nullptr ? kNoDevice : init(0);
   if (code != 0 && code != kNoDevice) {
     return EnvironmentLacks(
-        fmt::format("--device cuda: {} fails with error {}{}", driver, code, kInstead));
+        fmt::format("{} cuda: {} fails with error {}{}", option, driver, code, instead));
   }
   Gpu gpu;
   if (code != 0 || count == nullptr || count(&gpu.count) != 0 || gpu.count == 0) {
-    return EnvironmentLacks(fmt::format("--device cuda: {} shows no GPU{}", driver, kInstead));
+    return EnvironmentLacks(fmt::format("{} cuda: {} shows no GPU{}", option, driver, instead));
   }
   const auto version = reinterpret_cast<ReadNumber>(find("cuDriverGetVersion"));
   if (version == nullptr || version(&gpu.cuda_version) != 0) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "graph/base/status.h"
 
@@ -16,7 +17,7 @@ struct Gpu {
 };
 
 // Opens the driver by its soname, or the library of PRISM_TEST_DEVICE, and queries it.
-// kEnvironment, in one line, if there is no driver, or no device.
-Result<Gpu> FindGpu();
+// kEnvironment, in one line about the option, if there is no driver, or no device.
+Result<Gpu> FindGpu(std::string_view option);
 
 }  // namespace prism::launch
