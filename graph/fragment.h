@@ -4,11 +4,13 @@
 // slicer/stitch/stitch.h.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "graph/base/enum_names.h"
 #include "graph/base/ids.h"
 #include "graph/base/status.h"
 #include "graph/base/time.h"
@@ -30,14 +32,28 @@ struct FragmentCommunicator {
   bool operator==(const FragmentCommunicator&) const = default;
 };
 
-// What issuing ops of one kind cost a rank's threads: CPU time between ops, on the machine that
-// recorded them.
+// Who issues an op: the program itself, autograd's engine, an optimizer's step.
+enum class HostPhase : uint8_t { kForward, kBackward, kOptimizer };
+inline constexpr std::array<EnumName<HostPhase>, 3> kHostPhaseNames = {
+    {{HostPhase::kForward, "forward"},
+     {HostPhase::kBackward, "backward"},
+     {HostPhase::kOptimizer, "optimizer"}}};
+
+// How often a rank issued ops of one sort, and what that cost its threads: CPU time between ops, on
+// the machine that recorded them.
 struct HostTime {
+  OpKind kind = OpKind::kKernel;
+  bool is_product = false;  // of matrices, by a library
+  HostPhase phase = HostPhase::kForward;
+  // That began since the thread's op before; those without a kernel (views) are among them. The
+  // highest is kMostFrameworkOps, for all beyond it.
+  int32_t framework_ops = 0;
   int64_t calls = 0;
-  DurationNs total_ns = 0;
+  DurationNs total_ns = 0;  // 0: not measured
 
   bool operator==(const HostTime&) const = default;
 };
+inline constexpr int32_t kMostFrameworkOps = 15;
 
 // What a rank calls before its program is steady: a collective, or a message. Only the number of
 // calls is kept. Parts of an exchange with more than two peers (an all_to_all) are kept separately,
@@ -79,7 +95,7 @@ struct Fragment {
                                         // ascending
   std::string iteration_begin;          // what begins an iteration, in words
   int32_t steps_per_iteration = 1;      // how many such beginnings one iteration holds
-  std::vector<HostTime> host_times;     // by OpKind; empty: not measured
+  std::vector<HostTime> host_times;     // of the steady iterations, ascending
   // Up to the iteration after the recorded one, which equals it.
   std::vector<EarlyGroup> early_groups;
   std::vector<EarlyCalls> early_calls;

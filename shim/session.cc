@@ -74,7 +74,8 @@ State& Get();
 thread_local uint16_t thread_ordinal = channel::kWatchingThread;
 thread_local uint32_t thread_context = 0;
 thread_local bool thread_in_graph = false;
-thread_local int thread_backward_ops = 0;  // open
+thread_local int thread_open[8] = {};   // what SeePhase has seen begin, by flag
+thread_local uint8_t thread_phase = 0;  // the flags of these
 thread_local bool thread_works = false;
 
 void PushLocked(State& state, const Record& record, const void* payload, uint32_t bytes) {
@@ -178,6 +179,7 @@ bool TakeChannel(State& state) {
   }
   state.config = state.header->config;
   state.process = getpid();
+  StartHostMeter(state.config.measures_host != 0);
   if (state.config.mode != Mode::kStandalone) {
     state.voice.store(Voice::kUndecided);
   }
@@ -352,10 +354,11 @@ void Emit(Record record) {
 }
 
 void Emit(Record record, const void* payload, uint32_t payload_bytes) {
+  const InShim inside;
   State& state = Get();
   BecomeRank();
   record.flags |= thread_in_graph ? channel::kLaunchedWithPrevious : 0;
-  record.flags |= thread_backward_ops > 0 ? channel::kInBackward : 0;
+  record.flags |= thread_phase;
   const int64_t cost_ns = channel::HostCostNs(state.config, record);
   if (!Speaks(state)) {
     AdvanceVirtualClock(cost_ns);
@@ -365,8 +368,8 @@ void Emit(Record record, const void* payload, uint32_t payload_bytes) {
   if (record.kind == RecordKind::kCollective || record.kind == RecordKind::kMarker) {
     state.has_trained.store(true, std::memory_order_relaxed);
   }
-  if (state.config.measures_host != 0) {
-    record.host_ns = EnterShim(cost_ns > 0 && record.kind != RecordKind::kHostGap);
+  if (cost_ns > 0 && record.kind != RecordKind::kHostGap) {
+    ChargeHost(&record);
   }
   {
     const std::lock_guard<std::mutex> lock(state.ring_mutex);
@@ -374,15 +377,11 @@ void Emit(Record record, const void* payload, uint32_t payload_bytes) {
     NumberOp(state.config, record.kind);
     PushLocked(state, record, payload, payload_bytes);
   }
-  // The worker answers them as of the end of this op: what ends during a long sleep is complete for
-  // them before their clock has passed its time-out.
+  // As of the end of this op: what ends during a long sleep has ended before their time-out.
   if (WatchdogsAreDue(record.kind, cost_ns) && !thread_in_graph) {
     AskWatchdogs(/*in_any_case=*/cost_ns >= kWatchdogPeriodNs);
   }
   AdvanceVirtualClock(cost_ns);
-  if (state.config.measures_host != 0) {
-    LeaveShim();
-  }
 }
 
 namespace {
@@ -474,8 +473,10 @@ uint32_t ThreadContext() {
   return thread_context;
 }
 
-void SeeBackwardOp(bool begin) {
-  thread_backward_ops += begin ? 1 : -1;
+void SeePhase(channel::RecordFlag flag, bool begin) {
+  int& open = thread_open[flag];
+  open += begin ? 1 : -1;
+  thread_phase = static_cast<uint8_t>(open > 0 ? thread_phase | flag : thread_phase & ~flag);
 }
 
 void SetThreadInGraph(bool in_graph) {

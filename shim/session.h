@@ -55,9 +55,9 @@ bool ThreadIssuesOps();
 void SetThreadContext(uint32_t context);
 uint32_t ThreadContext();
 
-// A framework op in a backward pass begins or ends on this thread; such ops nest. What the thread
-// issues in between carries kInBackward.
-void SeeBackwardOp(bool begin);
+// kInBackward: a framework op in a backward pass begins or ends on this thread; such ops nest.
+// kInOptimizer: an optimizer's step does. What the thread issues in between carries the flag.
+void SeePhase(channel::RecordFlag flag, bool begin);
 
 // While set (during the launch of a graph), what this thread issues carries kLaunchedWithPrevious.
 void SetThreadInGraph(bool in_graph);

@@ -129,8 +129,13 @@ std::string EncodeFragmentHead(const Fragment& fragment) {
   head.set_iteration_begin(fragment.iteration_begin);
   head.set_steps_per_iteration(fragment.steps_per_iteration);
   for (const HostTime& time : fragment.host_times) {
-    head.add_host_calls(time.calls);
-    head.add_host_ns(time.total_ns);
+    proto::HostTime* message = head.add_host_times();
+    message->set_kind(static_cast<uint32_t>(time.kind));
+    message->set_is_product(time.is_product);
+    message->set_phase(static_cast<uint32_t>(time.phase));
+    message->set_framework_ops(static_cast<uint32_t>(time.framework_ops));
+    message->set_calls(time.calls);
+    message->set_total_ns(time.total_ns);
   }
   for (const EarlyGroup& group : fragment.early_groups) {
     proto::EarlyGroup* message = head.add_early_groups();
@@ -232,8 +237,14 @@ Status DecodeFragmentHead(std::string_view payload,
   fragment->odd_iterations.assign(head.odd_iterations().begin(), head.odd_iterations().end());
   fragment->iteration_begin = head.iteration_begin();
   fragment->steps_per_iteration = head.steps_per_iteration();
-  for (int kind = 0; kind < std::min(head.host_calls_size(), head.host_ns_size()); ++kind) {
-    fragment->host_times.push_back({head.host_calls(kind), head.host_ns(kind)});
+  for (const proto::HostTime& time : head.host_times()) {
+    if (time.kind() >= kOpKindCount || time.phase() >= kHostPhaseNames.size() ||
+        time.framework_ops() > static_cast<uint32_t>(kMostFrameworkOps)) {
+      return BadFile("a host time is of an unknown sort");
+    }
+    fragment->host_times.push_back(
+        {static_cast<OpKind>(time.kind()), time.is_product(), static_cast<HostPhase>(time.phase()),
+         static_cast<int32_t>(time.framework_ops()), time.calls(), time.total_ns()});
   }
   return ReadEarlyCalls(head, fragment);
 }

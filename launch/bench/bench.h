@@ -60,6 +60,10 @@ BenchResult BenchReplay(const BenchReplayOptions& options);
 // Writes a workload as GOAL and reads it back, as text and as binary.
 BenchResult BenchImport(const BenchWorkload& workload);
 
+// Records rank 0 and those that differ from it of a program at that world size, the built-in one if
+// it is empty, and returns what its threads spend between ops (HostCostsText).
+Result<std::string> BenchHost(int32_t ranks, const std::vector<std::string>& program);
+
 // Writes the workload as files for other tools: "goal" or "chakra".
 Status ExportWorkload(const BenchWorkload& workload,
                       const std::string& format,

@@ -107,6 +107,21 @@ Result<VerbOutput> RunGraph(const VerbArguments& arguments) {
   return PrintCases(arguments, BenchGraph(workload));
 }
 
+// Those after the bench's name are the program.
+Result<VerbOutput> RunHost(const VerbArguments& arguments) {
+  int32_t ranks = 8;
+  PRISM_RETURN_IF_ERROR(ReadCount(arguments, "ranks", graph::kMaxRanks, &ranks));
+  PRISM_RETURN_IF_ERROR(arguments.CheckOutput("o"));
+  const std::vector<std::string> program(arguments.operands().begin() + 1,
+                                         arguments.operands().end());
+  PRISM_ASSIGN_OR_RETURN(const std::string costs, BenchHost(ranks, program));
+  if (!arguments.Has("o")) {
+    return VerbOutput{costs, OkStatus()};
+  }
+  PRISM_RETURN_IF_ERROR(WriteFileAtomically(arguments.Text("o"), costs));
+  return VerbOutput();
+}
+
 Result<VerbOutput> RunImport(const VerbArguments& arguments) {
   BenchWorkload workload = {"llm", 128};  // thousands of ranks are gigabytes of GOAL
   PRISM_RETURN_IF_ERROR(ReadWorkload(arguments, &workload));
@@ -166,6 +181,7 @@ const std::vector<Bench>& Benches() {
       {"device", 0, {}, RunDevice},
       {"exchange", 0, {}, RunExchange},
       {"graph", 0, {"workload", "ranks"}, RunGraph},
+      {"host", 63, {"o", "ranks"}, RunHost},
       {"import", 0, {"workload", "ranks"}, RunImport},
       {"network", 1, {"workload", "ranks", "iterations"}, RunNetwork},
       {"record", 0, {}, RunRecord},
@@ -265,7 +281,7 @@ Verb BenchVerb() {
   verb.spec = {
       "bench",
       "NAME [TABLE.csv...]",
-      "measure this installation: device, record, exchange, graph, import, replay, network, "
+      "measure this installation: device, record, exchange, graph, host, import, replay, network, "
       "search, accuracy "
       "or "
       "collectives",
@@ -274,6 +290,9 @@ Verb BenchVerb() {
       "  exchange  bytes a second and microseconds a message between sandbox ranks of one host;\n"
       "          under mpirun or srun over several hosts, also between two\n"
       "  graph   encode, decode, validate and refine a synthetic job\n"
+      "  host [-- PROGRAM]  time of the host by sort of op, for --host-time FILE: of a program, or "
+      "of\n"
+      "          ops of each sort in the Python found\n"
       "  import  write a synthetic job as GOAL and read it back\n"
       "  replay  replay a synthetic job; --export goal|chakra FILE writes it for other tools "
       "first\n"
@@ -289,14 +308,15 @@ Verb BenchVerb() {
       64,
       {{"workload", "NAME", "gpt3-layer; import: llm",
         "ring, stencil, llm, dlrm, astra, gpt3-layer or gpt3-kernel"},
-       {"ranks", "N", "8192; import: 128; collectives: 8",
-        "ranks of the synthetic job or of the sweep"},
+       {"ranks", "N", "8192; import: 128; collectives, host: 8",
+        "ranks of the synthetic job, of the sweep or of the program"},
        {"threads", "N", "1", "threads"},
        {"iterations", "N", "1", "iterations replayed"},
        {"classes", "on|off", "on", "off: evaluate every rank by itself"},
        {"fold", "on|off", "on", "off: evaluate every kernel of a run by itself"},
        {"perturb", "SPEC", "none", "as for prism replay; repeatable", true},
        {"export", "goal|chakra", "none", "also write the job to the file that follows"},
+       {"o", "FILE", "stdout", "the file of host times to write"},
        {"out", "FILE", "stdout", "where the rows go"},
        {"parameter-sets", "FILE", "none",
         "parameter sets, one line profile:key=value... each; prints only predicted seconds"},

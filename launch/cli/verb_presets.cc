@@ -44,6 +44,10 @@ Result<std::string> Headline(const EmbeddedPreset& preset) {
     PRISM_RETURN_IF_ERROR(AddProfile(where, {}, &profile));
     return profile.source;
   }
+  if (preset.kind == PresetKind::kHost) {
+    PRISM_ASSIGN_OR_RETURN(const HostCosts costs, ParseHostCosts(preset.text, where));
+    return costs.source;
+  }
   PRISM_ASSIGN_OR_RETURN(const graph::ClusterSpec cluster, ParseCluster(preset.text, where));
   return fmt::format("{} GPUs a node, {}", cluster.gpus_per_node, cluster.gpu.name);
 }

@@ -91,6 +91,9 @@ struct Options {
   double device_scale = 1;                  // the target GPU's times relative to the local GPU's
   std::string host_framework;               // framework whose host costs apply; "": the cluster's
   double host_factor = 0;                   // measured host costs times this count; 0: not measured
+  // The preset or file with costs by sort of op; "" for the cluster's constants and with the two
+  // above.
+  std::string host_costs;
 
   std::string sandbox_ranks = "auto";
   OnMismatch on_mismatch = OnMismatch::kAbort;
@@ -125,6 +128,14 @@ struct Options {
 
   bool operator==(const Options&) const = default;
 };
+
+inline constexpr const char* kFixedHost = "fixed";
+inline constexpr const char* kPythonHost = "python";
+
+// Whether costs by sort of op were chosen.
+inline bool HasHostCosts(const Options& options) {
+  return !options.host_costs.empty() && options.host_costs != kFixedHost;
+}
 
 // The options of the command line, the environment and config files, in the order of --help.
 const std::vector<Option<Options>>& OptionTable();

@@ -106,19 +106,22 @@ std::string ReadHostTime(const Given& given, Options* options) {
   } else if (text.starts_with(kMeasured) && ParseNumber(text.substr(kMeasured.size()), &factor) &&
              factor > 0 && factor <= kMaxFactor) {
     options->host_factor = factor;
-  } else if (text != "fixed") {
+  } else if (text.starts_with(kFixed) || text.starts_with(kMeasured) || text == "measured") {
     return fmt::format(
         "'{}' is unknown; use fixed, fixed:FRAMEWORK or measured:FACTOR, with "
-        "FACTOR above 0 and at most {}",
+        "FACTOR above 0 and at most {}, or a preset or file of prism bench host",
         text, kMaxFactor);
+  } else if (text != kFixedHost) {
+    options->host_costs = text;  // PlanRun reads it
   }
   return "";
 }
 
 std::vector<std::string> HostTimeTexts(const Options& options) {
-  return {options.host_factor > 0          ? fmt::format("measured:{}", options.host_factor)
-          : options.host_framework.empty() ? "fixed"
-                                           : "fixed:" + options.host_framework};
+  return {options.host_factor > 0           ? fmt::format("measured:{}", options.host_factor)
+          : !options.host_framework.empty() ? "fixed:" + options.host_framework
+          : !options.host_costs.empty()     ? options.host_costs
+                                            : kFixedHost};
 }
 
 std::string ReadPerturbations(const Given& given, Options* options) {
@@ -191,10 +194,11 @@ std::vector<Row> ClusterOptions() {
       {"record-device", &O::record_device, OneOf(kDeviceNames),
        "what kernels' times come from: the model, or this machine's GPUs, on which a rank of each "
        "role then runs, too"},
-      {{"host-time", "fixed[:FRAMEWORK]|measured:FACTOR", HostTimeTexts({}).front(),
+      {{"host-time", "fixed[:FRAMEWORK]|measured:FACTOR|FILE", HostTimeTexts({}).front(),
         "time of the host thread per op: the cluster's constants, those of a framework's preset "
-        "(python, megatron-core, torchtitan, ...), or what the program took on this machine while "
-        "recording (mean per kind of op) times FACTOR"},
+        "(python, megatron-core, torchtitan, ...), what the program took on this machine while "
+        "recording (mean per kind of op) times FACTOR, or what prism bench host measured by sort "
+        "of op (a file, or the preset python), on the cluster's CPU"},
        ReadHostTime,
        HostTimeTexts},
   };

@@ -251,6 +251,8 @@ const char* PresetKindName(PresetKind kind) {
       return "model";
     case PresetKind::kCluster:
       return "cluster";
+    case PresetKind::kHost:
+      return "host";
     case PresetKind::kProfile:
       return "profile";
   }
@@ -265,14 +267,19 @@ Result<HostMemory> ParseHostMemory(std::string_view text, const std::string& whe
   return ParseStated<HostMemory>(text, where, "host_memory", CheckHostMemory);
 }
 
+Result<HostCpu> ParseHostCpu(std::string_view text, const std::string& where) {
+  return ParseStated<HostCpu>(text, where, "host_cpu", CheckHostCpu);
+}
+
 Result<graph::ClusterSpec> ParseCluster(std::string_view text,
                                         const std::string& where,
                                         InputHashes* read) {
   PRISM_RETURN_IF_ERROR(ParseSiteCosts(text, where).status());
   PRISM_RETURN_IF_ERROR(ParseHostMemory(text, where).status());
+  PRISM_RETURN_IF_ERROR(ParseHostCpu(text, where).status());
   PRISM_ASSIGN_OR_RETURN(TomlDocument document, TomlDocument::Parse(text, where));
   TomlReader reader = document.root();
-  for (const char* stated : {"costs", "host_memory"}) {
+  for (const char* stated : {"costs", "host_memory", "host_cpu"}) {
     if (reader.Has(stated)) {
       reader.Table(stated);
     }
@@ -371,6 +378,16 @@ Result<SiteCosts> LoadSiteCosts(const std::string& name_or_file) {
 Result<HostMemory> LoadHostMemory(const std::string& name_or_file) {
   PRISM_ASSIGN_OR_RETURN(const PresetText text, FindText(PresetKind::kCluster, name_or_file));
   return ParseHostMemory(text.text, text.where);
+}
+
+Result<HostCpu> LoadHostCpu(const std::string& name_or_file) {
+  PRISM_ASSIGN_OR_RETURN(const PresetText text, FindText(PresetKind::kCluster, name_or_file));
+  return ParseHostCpu(text.text, text.where);
+}
+
+Result<HostCosts> LoadHostCosts(const std::string& name_or_file, InputHashes* read) {
+  PRISM_ASSIGN_OR_RETURN(const PresetText text, FindText(PresetKind::kHost, name_or_file, read));
+  return ParseHostCosts(text.text, text.where);
 }
 
 }  // namespace prism::launch

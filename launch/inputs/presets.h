@@ -1,7 +1,7 @@
-// Model and cluster presets: TOML files in launch/presets/, embedded into the programs when they
-// are built, so that nothing depends on a path. `--model FILE` and `--cluster FILE` read a file of
-// the same form; a model may also be a config.json of Hugging Face's, or the folder that has it.
-// What clusters share is in profiles, one per GPU type (gpus/), version of NCCL (nccl/) and
+// Model, cluster and host presets: TOML files in launch/presets/, embedded into the programs when
+// they are built, so that nothing depends on a path. `--model FILE` and `--cluster FILE` read a
+// file of the same form; a model may also be a config.json of Hugging Face's, or the folder that
+// has it. What clusters share is in profiles, one per GPU type (gpus/), version of NCCL (nccl/) and
 // framework (frameworks/). A cluster or a profile names the profiles that it builds on; of a
 // parameter given twice, the one nearer to the cluster counts. A cluster file may name a table of
 // measured kernels beside it: measured_kernels = "FILE.csv" (launch/inputs/measured_kernels.h).
@@ -18,12 +18,13 @@
 #include "graph/base/input_hashes.h"
 #include "graph/base/status.h"
 #include "graph/job/cluster.h"
+#include "launch/inputs/host_costs.h"
 #include "launch/inputs/model_preset.h"
 #include "launch/inputs/stated_numbers.h"
 
 namespace prism::launch {
 
-enum class PresetKind : uint8_t { kModel, kCluster, kProfile };
+enum class PresetKind : uint8_t { kModel, kCluster, kHost, kProfile };
 const char* PresetKindName(PresetKind kind);
 
 struct EmbeddedPreset {
@@ -32,7 +33,7 @@ struct EmbeddedPreset {
   std::string_view text;
 };
 
-// All presets of the build: models, clusters, profiles. Defined in a file that
+// All presets of the build: models, clusters, hosts, profiles. Defined in a file that
 // CMake writes.
 std::span<const EmbeddedPreset> EmbeddedPresets();
 std::vector<std::string> PresetNames(PresetKind kind);
@@ -71,9 +72,13 @@ Status UseFramework(const std::string& name, graph::ClusterSpec* cluster);
 // Parameters of a profile whose keys begin with `prefix`, instead of the cluster's.
 Status LayOver(const std::string& name, std::string_view prefix, graph::ClusterSpec* cluster);
 
-// The [costs] and [host_memory] of the cluster of that name or file.
+// The [costs], [host_memory] and [host_cpu] of the cluster of that name or file.
 Result<SiteCosts> LoadSiteCosts(const std::string& name_or_file);
 Result<HostMemory> LoadHostMemory(const std::string& name_or_file);
+Result<HostCpu> LoadHostCpu(const std::string& name_or_file);
+
+// Times between ops (launch/inputs/host_costs.h).
+Result<HostCosts> LoadHostCosts(const std::string& name_or_file, InputHashes* read = nullptr);
 
 // A cluster from its text; `where` is the file's name for messages.
 Result<graph::ClusterSpec> ParseCluster(std::string_view text,
@@ -81,5 +86,6 @@ Result<graph::ClusterSpec> ParseCluster(std::string_view text,
                                         InputHashes* read = nullptr);
 Result<SiteCosts> ParseSiteCosts(std::string_view text, const std::string& where);
 Result<HostMemory> ParseHostMemory(std::string_view text, const std::string& where);
+Result<HostCpu> ParseHostCpu(std::string_view text, const std::string& where);
 
 }  // namespace prism::launch

@@ -32,6 +32,8 @@ constexpr auto kHostMemoryKeys = std::to_array<StatedKey>({
     {"link_bytes_per_s", "byte/s"},
 });
 
+constexpr auto kHostCpuKeys = std::to_array<StatedKey>({{"turn_ns", "ns"}});
+
 std::string Check(const StatedNumbers& numbers,
                   const char* table,
                   std::span<const StatedKey> keys) {
@@ -86,6 +88,10 @@ std::string CheckSiteCosts(const SiteCosts& costs) {
 
 std::string CheckHostMemory(const HostMemory& memory) {
   return Check(memory, "host_memory", kHostMemoryKeys);
+}
+
+std::string CheckHostCpu(const HostCpu& cpu) {
+  return Check(cpu, "host_cpu", kHostCpuKeys);
 }
 
 }  // namespace prism::launch

@@ -1,6 +1,6 @@
 // What a cluster preset or file may state besides its parameters, each with unit, source and mark
-// like a parameter: what it costs to run ([costs]), and the memory of its hosts ([host_memory]).
-// Any of it may be left out.
+// like a parameter: what it costs to run ([costs]), the memory of its hosts ([host_memory]), and
+// how fast their CPUs are ([host_cpu]). Any of it may be left out.
 #pragma once
 
 #include <optional>
@@ -40,8 +40,13 @@ struct SiteCosts : StatedNumbers {};
 //   gib_hour_usd      USD/h   of one GiB, if it is priced separately
 struct HostMemory : StatedNumbers {};
 
+// [host_cpu]. Key:
+//   turn_ns  ns  a turn of the loop of MeasureCpuTurn (launch/process/cpu_turn.h) on one core
+struct HostCpu : StatedNumbers {};
+
 // What is wrong: an unknown key, a wrong unit, a negative value. "": nothing.
 std::string CheckSiteCosts(const SiteCosts& costs);
 std::string CheckHostMemory(const HostMemory& memory);
+std::string CheckHostCpu(const HostCpu& cpu);
 
 }  // namespace prism::launch

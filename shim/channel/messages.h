@@ -374,6 +374,7 @@ struct ExitBody {
 enum RecordFlag : uint8_t {
   kLaunchedWithPrevious = 1U << 0U,  // by the same host call (a graph): costs the host nothing
   kInBackward = 1U << 1U,            // by a framework op in a backward pass
+  kInOptimizer = 1U << 2U,           // in an optimizer's step
 };
 
 // Record::thread of a thread that has issued nothing: it only watches others (c10d's watchdog), or
@@ -387,12 +388,12 @@ struct Record {
   uint16_t stream;        // dense stream index in this process; 0 is the default stream
   uint16_t thread;        // ordinal of the issuing thread at its first issue, or kWatchingThread
   uint8_t flags;          // RecordFlag
-  uint8_t padding;
-  uint32_t context;  // kContext id current on the issuing thread; 0: none
+  uint8_t framework_ops;  // that began on the issuing thread since its last op with a host cost
+  uint32_t context;       // kContext id current on the issuing thread; 0: none
   union {
     uint32_t hold_stream;  // kDevice, kCollective and kGroupEnd: of the hold, + 1; 0 none
-    uint32_t host_ns;      // if Config::measures_host: CPU time of the issuing thread outside the
-                           // shim since its last op with a host cost; < 2^32
+    uint32_t host_ns;  // if Config::measures_host: CPU time of the issuing thread outside of shim
+                       // and observer since its last op with a host cost; < 2^32
   };
   union {
     DefineBody define;

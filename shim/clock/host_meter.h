@@ -1,16 +1,40 @@
-// What a thread of the program computes outside the shim: its CPU time minus the time between
-// entering and leaving the shim (channel::Record::host_ns).
+// What a thread of the program computes outside of shim and observer: its CPU time minus the time
+// between entering and leaving them, minus what reading the clock and libtorch's calls of the
+// observer take, both of which are measured once a process (channel::Record::host_ns). A wait takes
+// no CPU time.
 #pragma once
 
 #include <cstdint>
 
+#include "shim/channel/messages.h"
+
 namespace prism::shim {
 
-// Call on entry, before a record. Returns the nanoseconds charged to its op: everything since this
-// thread's last charged op; 0 if the op is not charged. At most 2^32 - 1.
-uint32_t EnterShim(bool is_charged);
+// Whether anything is measured from here on. Measures what a reading of the clock adds.
+void StartHostMeter(bool measures);
 
-// On the way out.
+// The calling thread is in shim or observer from the first to the last of calls that nest.
+void EnterShim();
 void LeaveShim();
+
+class InShim {
+ public:
+  InShim() { EnterShim(); }
+  ~InShim() { LeaveShim(); }
+  InShim(const InShim&) = delete;
+  InShim& operator=(const InShim&) = delete;
+};
+
+// A framework op on so many tensors begins on this thread. Calling the observer for it took the
+// thread `call_ns`, and `tensor_ns` for each of them, outside of an InShim.
+void CountFrameworkOp(int64_t tensors);
+void SetObserverCallNs(int64_t call_ns, int64_t tensor_ns);
+
+// Charges an op with a host cost everything since this thread's last such op: framework_ops, at
+// most 255, and, if it is measured, host_ns, at least 1.
+void ChargeHost(channel::Record* record);
+
+// All that the calling thread has computed outside so far, nanoseconds.
+int64_t OutsideNs();
 
 }  // namespace prism::shim

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstdlib>
 
+#include "shim/clock/host_meter.h"
 #include "shim/fork_server/fork_server.h"
 #include "shim/observer/observer_calls.h"
 #include "shim/observer/torch_symbol.h"
@@ -72,6 +73,7 @@ extern "C" __attribute__((visibility("default"))) void PrismReportMemoryUsage(
 
 void PrismReportMemoryUsage(
     void* pointer, int64_t bytes, size_t allocated, size_t reserved, TorchDevice device) {
+  const prism::shim::InShim inside;
   // What an earlier owner of a block wrote is not valid for the next one: a kernel would have
   // overwritten it.
   if (device.type == kTorchCuda && bytes > 0) {

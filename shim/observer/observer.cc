@@ -6,6 +6,7 @@
 // The callbacks run for every framework op, so a context is encoded once and found again by a hash
 // over its name, types and shapes (64 bits over some thousands of contexts: a collision is not a
 // concern).
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -13,6 +14,7 @@
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
@@ -240,9 +242,19 @@ void CountIfOnCpu(const at::RecordFunction& function) {
   }
 }
 
+// What the observer computes is no time of the program.
+struct InObserver {
+  InObserver() { prism_shim_inside(1); }
+  ~InObserver() { prism_shim_inside(0); }
+};
+
 // libtorch would report an exception once per op.
 std::unique_ptr<at::ObserverContext> OnOpStart(const at::RecordFunction& function) {
+  const InObserver inside;
+  int64_t tensors = 0;
   try {
+    ForEachTensor(function.inputs(), [&tensors](const at::Tensor&) { ++tensors; });
+    prism_shim_framework_op(tensors);
     const uint32_t context = ContextOf(function);
     if (open_optimizer_steps > 0) {
       CountIfOnCpu(function);
@@ -269,6 +281,7 @@ void OnOpEnd(const at::RecordFunction& /*function*/, at::ObserverContext* contex
   if (context == nullptr) {
     return;
   }
+  const InObserver inside;
   const OpScope& scope = *static_cast<OpScope*>(context);
   prism_shim_set_context(scope.previous);
   if (scope.in_backward) {
@@ -282,10 +295,12 @@ std::unique_ptr<at::ObserverContext> OnRangeStart(const at::RecordFunction& func
   if (function.isAsync()) {
     return nullptr;
   }
+  const InObserver inside;
   const std::string_view name = function.name();
   prism_shim_marker(Define(Table::kMarkerName, name), 1, IsInBackward());
   if (name.starts_with(kOptimizerStepPrefix)) {
     ++open_optimizer_steps;
+    prism_shim_optimizer_step(1);
     if (name.find("CPUAdam") != name.npos) {  // DeepSpeed's: one call, not a framework op
       prism_shim_count((kOptimizerOnCpu + std::string(name)).c_str());
     }
@@ -297,14 +312,52 @@ void OnRangeEnd(const at::RecordFunction& function, at::ObserverContext* /*scope
   if (function.isAsync()) {
     return;
   }
+  const InObserver inside;
   const std::string_view name = function.name();
   if (name == kIterationMarker) {
     ReportAllocatorStats();
   }
   if (name.starts_with(kOptimizerStepPrefix) && open_optimizer_steps > 0) {
     --open_optimizer_steps;
+    prism_shim_optimizer_step(0);
   }
   prism_shim_marker(Define(Table::kMarkerName, name), 0, IsInBackward());
+}
+
+// CPU time of this thread for such a framework op on the CPU, outside of the observer's own code:
+// the least of a few, since others have met an interrupt.
+template <typename Op>
+int64_t NsPerOp(const Op& op) {
+  constexpr int kOps = 500;
+  int64_t least_ns = INT64_MAX;
+  for (int round = 0; round < 5; ++round) {
+    const int64_t begin_ns = prism_shim_outside_ns();
+    for (int i = 0; i < kOps; ++i) {
+      op();
+    }
+    least_ns = std::min(least_ns, (prism_shim_outside_ns() - begin_ns) / kOps);
+  }
+  return least_ns;
+}
+
+// What libtorch's calls of the observer take grows with the tensors that it hands over.
+void ObserveOps() {
+  constexpr int kListed = 64;
+  const bool is_measured = prism_shim_outside_ns() > 0;
+  const at::Tensor tensor = at::empty({2});
+  const std::vector<at::Tensor> list(kListed, tensor);
+  const auto one = [&] { at::alias(tensor); };
+  const auto many = [&] { at::cat(list); };
+  const int64_t one_ns = is_measured ? NsPerOp(one) : 0;
+  const int64_t many_ns = is_measured ? NsPerOp(many) : 0;
+  at::addGlobalCallback(
+      at::RecordFunctionCallback(OnOpStart, OnOpEnd)
+          .needsInputs(true)
+          .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION}));
+  if (is_measured) {
+    const int64_t call_ns = NsPerOp(one) - one_ns;
+    prism_shim_set_observer_call_ns(call_ns, (NsPerOp(many) - many_ns - call_ns) / kListed);
+  }
 }
 
 }  // namespace
@@ -318,10 +371,7 @@ extern "C" __attribute__((visibility("default"))) void prism_observer_start() {
   if (mode == prism::channel::Mode::kStandalone) {
     return;
   }
-  at::addGlobalCallback(
-      at::RecordFunctionCallback(OnOpStart, OnOpEnd)
-          .needsInputs(true)
-          .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION}));
+  ObserveOps();
   at::addGlobalCallback(
       at::RecordFunctionCallback(OnRangeStart, OnRangeEnd).scopes({at::RecordScope::USER_SCOPE}));
   prism_shim_set_group_provider(prism::shim::ProvideGroup);

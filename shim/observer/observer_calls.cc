@@ -1,5 +1,6 @@
 #include "shim/observer/observer_calls.h"
 
+#include "shim/clock/host_meter.h"
 #include "shim/session.h"
 #include "shim/virtual_device/capture.h"
 
@@ -18,7 +19,31 @@ void prism_shim_set_context(uint32_t context) {
 }
 
 void prism_shim_backward_op(int begin) {
-  prism::shim::SeeBackwardOp(begin != 0);
+  prism::shim::SeePhase(prism::channel::kInBackward, begin != 0);
+}
+
+void prism_shim_optimizer_step(int begin) {
+  prism::shim::SeePhase(prism::channel::kInOptimizer, begin != 0);
+}
+
+void prism_shim_inside(int begin) {
+  if (begin != 0) {
+    prism::shim::EnterShim();
+  } else {
+    prism::shim::LeaveShim();
+  }
+}
+
+void prism_shim_framework_op(int64_t tensors) {
+  prism::shim::CountFrameworkOp(tensors);
+}
+
+int64_t prism_shim_outside_ns() {
+  return prism::shim::OutsideNs();
+}
+
+void prism_shim_set_observer_call_ns(int64_t ns, int64_t tensor_ns) {
+  prism::shim::SetObserverCallNs(ns, tensor_ns);
 }
 
 uint32_t prism_shim_context() {

@@ -53,6 +53,14 @@ uint32_t prism_shim_context();
 void prism_shim_marker(uint32_t name, int begin, int in_backward);
 // A framework op in a backward pass begins or ends on this thread.
 void prism_shim_backward_op(int begin);
+// An optimizer's step likewise.
+void prism_shim_optimizer_step(int begin);
+// The thread is in the observer from begin = 1 to 0, which is no time of the program.
+void prism_shim_inside(int begin);
+void prism_shim_framework_op(int64_t tensors);
+// CPU time of the thread outside of shim and observer so far; 0 if that is not measured.
+int64_t prism_shim_outside_ns();
+void prism_shim_set_observer_call_ns(int64_t ns, int64_t tensor_ns);
 void prism_shim_block_event(int is_alloc, uint64_t address, int64_t bytes);
 void prism_shim_allocator_stats(const prism::channel::AllocatorStatsBody* stats);
 void prism_shim_set_group_provider(prism::shim::GroupProvider provider);

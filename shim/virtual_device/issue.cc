@@ -3,6 +3,7 @@
 #include <functional>
 #include <utility>
 
+#include "shim/clock/host_meter.h"
 #include "shim/session.h"
 #include "shim/virtual_device/capture.h"
 #include "shim/virtual_device/launch_queue.h"
@@ -42,6 +43,7 @@ void EmitOn(cudaStream_t stream, Record record, const std::function<void()>& eff
 }  // namespace
 
 void IssueOp(cudaStream_t stream, Record record, std::function<void()> effect) {
+  const InShim inside;
   if (IsCapturing()) {
     const auto run = [stream, record, effect](const GraphRun& graph) {
       EmitOn(graph.Stream(stream), record, effect);

@@ -10,6 +10,7 @@
 #include <cuda_runtime_api.h>
 #include <cxxabi.h>
 
+#include "shim/clock/host_meter.h"
 #include "shim/session.h"
 #include "shim/virtual_device/device_memory.h"
 #include "shim/virtual_device/fat_binary.h"
@@ -109,6 +110,7 @@ bool ShapeIsPossible(const LaunchShape& shape) {
 }  // namespace
 
 cudaError_t Launch(const void* function, const LaunchShape& shape) {
+  const InShim inside;
   EnsureContext();
   if (!ShapeIsPossible(shape)) {
     return Return(cudaErrorInvalidConfiguration);

@@ -1,9 +1,20 @@
 #include "slicer/record/host_meter.h"
 
+#include <algorithm>
+
 namespace prism::slicer {
 
 using channel::RecordKind;
+using graph::HostPhase;
 using graph::OpKind;
+
+namespace {
+
+constexpr size_t kPhases = graph::kHostPhaseNames.size();
+constexpr size_t kCounts = graph::kMostFrameworkOps + 1;  // of framework ops
+constexpr size_t kSortsOfKind = 2 * kPhases * kCounts;  // products of matrices are the second half
+
+}  // namespace
 
 std::optional<OpKind> ChargedOp(RecordKind kind) {
   switch (kind) {
@@ -35,13 +46,32 @@ std::optional<OpKind> ChargedOp(RecordKind kind) {
 
 void HostMeter::Add(const channel::Record& record) {
   const std::optional<OpKind> kind = ChargedOp(record.kind);
-  if (record.host_ns == 0 || !kind) {
+  if (!kind || (record.flags & channel::kLaunchedWithPrevious) != 0) {
     return;
   }
-  times_.resize(graph::kOpKindCount);
-  graph::HostTime& time = times_[static_cast<size_t>(*kind)];
-  ++time.calls;
-  time.total_ns += record.host_ns;
+  const HostPhase phase = (record.flags & channel::kInOptimizer) != 0  ? HostPhase::kOptimizer
+                          : (record.flags & channel::kInBackward) != 0 ? HostPhase::kBackward
+                                                                       : HostPhase::kForward;
+  const size_t ops = std::min<size_t>(record.framework_ops, graph::kMostFrameworkOps);
+  sums_.resize(graph::kOpKindCount * kSortsOfKind);
+  Sum& sum = sums_[static_cast<size_t>(*kind) * kSortsOfKind +
+                   (record.kind == RecordKind::kMatmul ? kPhases * kCounts : 0) +
+                   static_cast<size_t>(phase) * kCounts + ops];
+  ++sum.calls;
+  sum.total_ns += record.host_ns;
+}
+
+std::vector<graph::HostTime> HostMeter::times() const {
+  std::vector<graph::HostTime> times;
+  for (size_t sort = 0; sort < sums_.size(); ++sort) {
+    if (sums_[sort].calls > 0) {
+      times.push_back(
+          {static_cast<OpKind>(sort / kSortsOfKind), sort % kSortsOfKind >= kPhases * kCounts,
+           static_cast<HostPhase>(sort / kCounts % kPhases), static_cast<int32_t>(sort % kCounts),
+           sums_[sort].calls, sums_[sort].total_ns});
+    }
+  }
+  return times;
 }
 
 }  // namespace prism::slicer

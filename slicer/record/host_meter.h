@@ -1,7 +1,8 @@
-// The host's cost of issuing an op, by kind, as measured while a rank was recorded
-// (channel::Record::host_ns).
+// How often a rank issues ops, by sort, and what each sort costs the host, if that was measured
+// while it was recorded (channel::Record::host_ns).
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -20,11 +21,15 @@ class HostMeter {
  public:
   void Add(const channel::Record& record);
 
-  // By graph::OpKind; empty if nothing was measured.
-  [[nodiscard]] const std::vector<graph::HostTime>& times() const { return times_; }
+  // Those that occurred, ascending.
+  [[nodiscard]] std::vector<graph::HostTime> times() const;
 
  private:
-  std::vector<graph::HostTime> times_;
+  struct Sum {
+    int64_t calls = 0;
+    DurationNs total_ns = 0;
+  };
+  std::vector<Sum> sums_;  // by sort
 };
 
 }  // namespace prism::slicer

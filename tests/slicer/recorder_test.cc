@@ -77,18 +77,28 @@ TEST(Recorder, sums_of_backward_passes_are_those_of_another_thread) {
   EXPECT_EQ(fragment->comm_slots[0].backward_sum_bytes, 300);
 }
 
-TEST(Recorder, host_time_is_added_up_by_kind_after_warm_up) {
+TEST(Recorder, host_time_is_added_up_by_sort_of_op) {
   HostMeter meter;
   channel::Record record = {};
   record.kind = channel::RecordKind::kKernel;
-  meter.Add(record);
-  EXPECT_TRUE(meter.times().empty()) << "nothing was measured";
+  record.framework_ops = 2;
   record.host_ns = 1'000;
   meter.Add(record);
-  record.kind = channel::RecordKind::kMatmul;
-  record.host_ns = 3'000;
   meter.Add(record);
-  EXPECT_EQ(meter.times()[static_cast<size_t>(OpKind::kKernel)], (graph::HostTime{2, 4'000}));
+  record.flags = channel::kInBackward;
+  record.framework_ops = 200;
+  meter.Add(record);
+  record.flags = channel::kInOptimizer | channel::kInBackward;
+  record.kind = channel::RecordKind::kMatmul;
+  meter.Add(record);
+  record.flags = channel::kLaunchedWithPrevious;
+  meter.Add(record);  // costs the host nothing
+  using graph::HostPhase;
+  const std::vector<graph::HostTime> expected = {
+      {OpKind::kKernel, false, HostPhase::kForward, 2, 2, 2'000},
+      {OpKind::kKernel, false, HostPhase::kBackward, graph::kMostFrameworkOps, 1, 1'000},
+      {OpKind::kKernel, true, HostPhase::kOptimizer, graph::kMostFrameworkOps, 1, 1'000}};
+  EXPECT_EQ(meter.times(), expected);
 }
 
 TEST(Recorder, warm_up_leaves_no_trace_in_the_fragment) {

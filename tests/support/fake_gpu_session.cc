@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "shim/channel/channel.h"
+#include "shim/clock/host_meter.h"
 #include "shim/clock/watchdogs.h"
 #include "shim/issued_ops.h"
 #include "shim/observer/observer_loader.h"
@@ -113,6 +114,12 @@ uint32_t ThreadContext() {
 
 void NoteCapturedOp(uint32_t /*number*/) {
   testing::MakeGraphNode();
+}
+
+void EnterShim() {
+}
+
+void LeaveShim() {
 }
 
 void SetThreadInGraph(bool /*in_graph*/) {

@@ -360,13 +360,7 @@ Status Master::RunStages(RunOutcome* outcome) {
     PRISM_RETURN_IF_ERROR(kept_->Write(/*all=*/true));
     kept_ = nullptr;  // a rank whose role adopts what it does now is recorded anew
   }
-  if (context_.options.host_factor > 0) {
-    UseMeasuredHostTime(slice_.fragments(), context_.options.host_factor, &context_.cluster);
-    const graph::ParameterTable& table = context_.cluster.parameters;
-    context_.logger.Info("host time as measured: {:.1f} us a kernel, {:.1f} us a collective",
-                         table.Value("host.kernel_ns") / 1e3,
-                         table.Value("host.collective_ns") / 1e3);
-  }
+  PRISM_RETURN_IF_ERROR(UseHostTime(slice_.fragments(), &context_));
   PRISM_RETURN_IF_ERROR(timed(&wall.build_s, [&] { return Build(outcome); }));
   PRISM_RETURN_IF_ERROR(timed(&wall.replay_s, [&] { return ReplayAll(outcome); }));
   return timed(&wall.emulate_s, [&] { return Emulate(outcome); });

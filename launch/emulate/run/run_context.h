@@ -18,6 +18,7 @@
 #include "launch/emulate/sandbox/gpu.h"
 #include "launch/emulate/sandbox/sandbox_process.h"
 #include "launch/emulate/store/store_server.h"
+#include "launch/inputs/host_costs.h"
 #include "launch/inputs/options.h"
 #include "launch/process/install_paths.h"
 #include "replayer/perturb/perturbation.h"
@@ -42,6 +43,7 @@ struct RunContext {
   std::vector<graph::Warning> warnings;        // of the plan
   std::vector<std::string> assumptions;        // about how a program was run; added to the graph's
   std::vector<std::string> model_assumptions;  // those that the model brings, for the printed plan
+  std::optional<HostCosts> measured_host;      // by --host-time measured, once recorded
   InputHashes inputs;                          // files that the plan was made from
   InstallPaths paths;
   Logger logger;

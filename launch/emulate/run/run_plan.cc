@@ -73,10 +73,12 @@ Status ResolveFromGraph(RunContext* context) {
   context->options.graph = graph::GraphFileOf(context->options.graph);
   const Options& options = context->options;
   PRISM_RETURN_IF_ERROR(RefuseJobOptions(options));
-  if (options.host_factor > 0) {
+  if (options.host_factor > 0 || HasHostCosts(options)) {
     return AtOrigin(options, {"host_time", "graph"},
-                    InvalidArgument("--host-time measured and --graph exclude each other: without "
-                                    "recording there is nothing to measure; leave one out"));
+                    InvalidArgument(fmt::format(
+                        "--host-time {} and --graph exclude each other: without recording there "
+                        "is nothing to measure; leave one out",
+                        options.host_factor > 0 ? "measured" : options.host_costs)));
   }
   if (options.resume) {
     return AtOrigin(options, {"resume", "graph"},
@@ -414,6 +416,10 @@ Result<RunContext> PlanRun(Options options) {
   if (!context.options.host_framework.empty()) {
     PRISM_RETURN_IF_ERROR(AtOrigin(context.options, {"host_time"},
                                    UseFramework(context.options.host_framework, &context.cluster)));
+  }
+  if (HasHostCosts(context.options)) {
+    Result<HostCosts> costs = LoadHostCosts(context.options.host_costs, &context.inputs);
+    PRISM_RETURN_IF_ERROR(AtOrigin(context.options, {"host_time"}, costs.status()));
   }
   PRISM_ASSIGN_OR_RETURN(replayer::ReplayOptions replay,
                          MakeReplayOptions(context.options, context.job, context.cluster));

@@ -102,6 +102,9 @@ Status WriteResultFiles(const RunContext& context,
                                       replayer::CommunicatorsCsv(outcome.graph, outcome.result)));
   PRISM_RETURN_IF_ERROR(folder->Write("graph.prism", outcome.graph_bytes));
   PRISM_RETURN_IF_ERROR(folder->Write("config.toml", ConfigText(context.options, context.job)));
+  if (context.measured_host) {
+    PRISM_RETURN_IF_ERROR(folder->Write("host.toml", HostCostsText(*context.measured_host)));
+  }
   if (!outcome.result.timelines.empty()) {
     PRISM_RETURN_IF_ERROR(folder->WriteBy("trace.pftrace", [&](const std::string& path) {
       return replayer::WritePerfetto(outcome.graph, outcome.result.timelines, path);

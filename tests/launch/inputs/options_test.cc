@@ -294,6 +294,14 @@ TEST(Options, printed_config_gives_the_same_options_again) {
   EXPECT_EQ(ConfigText(again->options, job), text);
 }
 
+TEST(Options, printed_config_says_where_host_times_are_from) {
+  for (const std::string from : {"fixed", "fixed:eager", "measured:2", "python", "a/host.toml"}) {
+    const Result<CommandLine> line = ParseCommandLine({"--host-time", from});
+    ASSERT_TRUE(line.ok()) << line.status().message();
+    EXPECT_THAT(ConfigText(line->options, {}), HasSubstr("host_time = \"" + from + "\"\n"));
+  }
+}
+
 TEST(Options, printed_config_keeps_sizes_that_were_given) {
   const Result<CommandLine> line = ParseCommandLine({"--dp", "8", "--global-batch-size", "64"});
   ASSERT_TRUE(line.ok());
