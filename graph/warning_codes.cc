@@ -132,6 +132,10 @@ constexpr WarningCode kCodes[] = {
      "some of the iterations that were looked at do something else, which the time leaves out; a "
      "range 'iteration' around both (torch.profiler.record_function) has it counted",
      true},
+    {"odd_iteration_untimed",
+     "an iteration that does something else could not be timed: its ranks do not agree, or one of "
+     "them ended before it; prism check says where",
+     true},
     {"op_not_described",
      "a framework op could not be read: its kernels are recorded without shapes"},
     {"optimizer_on_cpu",

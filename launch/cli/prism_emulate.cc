@@ -93,6 +93,7 @@ Result<replayer::Summary> Report(const RunContext& context,
   for (const std::vector<graph::Warning>& more : {outcome->warnings, context.warnings}) {
     input.warnings.insert(input.warnings.end(), more.begin(), more.end());
   }
+  input.odd_iterations = outcome->odd_iterations;
   input.device = NameOf(kDeviceNames, context.options.device);
   if (context.gpu) {
     input.device_scale = context.options.device_scale;

@@ -13,6 +13,15 @@ void WriteTimes(const Summary& summary, JsonWriter* json) {
   json->Field("iteration_time_s", summary.iteration_time_s);
   json->Field("iteration_time_low_s", summary.iteration_time_low_s);
   json->Field("iteration_time_high_s", summary.iteration_time_high_s);
+  json->OptionalField("mean_iteration_time_s", summary.mean_iteration_time_s);
+  json->Key("odd_iterations").BeginArray();
+  for (const OddIteration& odd : summary.odd_iterations) {
+    json->BeginObject().Field("kind", odd.kind).Field("count", odd.count);
+    json->OptionalField("seconds", odd.seconds);
+    odd.every ? json->Field("every", *odd.every) : json->NullField("every");
+    json->EndObject();
+  }
+  json->EndArray();
   json->OptionalField("tokens_per_s", summary.tokens_per_s);
   json->OptionalField("model_tflops_per_gpu", summary.model_tflops_per_gpu);
   json->OptionalField("mfu", summary.mfu);

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -20,6 +21,8 @@ namespace {
 
 // Fraction of the iteration; less prints as 0.0 %.
 constexpr double kShownShare = 0.0005;
+
+constexpr std::string_view kOddCode = "odd_iteration";
 
 double Ratio(double part, double whole) {
   return whole > 0 ? part / whole : 0;
@@ -177,6 +180,26 @@ void FillAssumptions(const graph::Graph& graph, Summary* summary) {
   }
 }
 
+// A graph alone knows only that there are some.
+void FillOddIterations(const std::vector<OddIteration>& odd, Summary* summary) {
+  summary->odd_iterations = odd;
+  constexpr auto kCode = &graph::Warning::code;
+  if (!odd.empty() &&
+      std::ranges::all_of(odd, [](const auto& kind) { return kind.seconds.has_value(); })) {
+    std::erase_if(summary->warnings, [](const auto& warning) { return warning.code == kOddCode; });
+    summary->assumptions.push_back(
+        "odd iterations: each kind is timed by a replay of its own, of one that was recorded, in "
+        "which every iteration is such; what the program writes to files takes no time");
+  }
+  if (std::ranges::find(summary->warnings, kOddCode, kCode) == summary->warnings.end()) {
+    double mean = summary->iteration_time_s;
+    for (const OddIteration& kind : odd) {
+      mean += kind.added_s;
+    }
+    summary->mean_iteration_time_s = mean;
+  }
+}
+
 void FillRates(const graph::Graph& graph, Summary* summary) {
   const graph::JobSpec& job = graph.job;
   const double time = summary->iteration_time_s;
@@ -219,6 +242,7 @@ Summary Summarise(const SummaryInput& input) {
   summary.device_scale = input.device_scale;
   summary.warnings = MergeWarnings(graph.warnings, input.warnings);
   FillAssumptions(graph, &summary);
+  FillOddIterations(input.odd_iterations, &summary);
   if (result.period > 1) {
     summary.assumptions.push_back(fmt::format(
         "iteration time: mean over the {} iterations in which perturbations repeat; the "

@@ -47,6 +47,16 @@ struct Bottleneck {
   std::string text;
 };
 
+// Iterations that do something else than the steady one, of one kind.
+struct OddIteration {
+  std::string kind;
+  int64_t count = 0;              // that were seen
+  std::optional<double> seconds;  // of one; null: it could not be timed
+  std::optional<int64_t> every;   // so many iterations there is one; null: not known
+  double share = 0;               // of all iterations
+  double added_s = 0;             // to the mean iteration
+};
+
 struct Summary {
   graph::JobSpec job;
   std::string cluster;
@@ -57,6 +67,8 @@ struct Summary {
   double iteration_time_s = 0;
   double iteration_time_low_s = 0;
   double iteration_time_high_s = 0;
+  std::optional<double> mean_iteration_time_s;  // with the odd ones; null: some have no known time
+  std::vector<OddIteration> odd_iterations;
   std::optional<double> tokens_per_s;          // null if the sequence length is not known
   std::optional<double> model_params;          // null for a user's program
   std::optional<double> model_tflops_per_gpu;  // likewise
@@ -81,6 +93,9 @@ struct SummaryInput {
   DurationNs high_ns = 0;
   int64_t graph_bytes = 0;
   std::vector<graph::Warning> warnings;  // of the run, added to the graph's
+  // Of the run: the graph has the warning "odd_iteration" of them, which falls away if all have a
+  // time.
+  std::vector<OddIteration> odd_iterations;
   // What sandbox ranks ran on; device_scale: the target GPU's times relative to those of the local
   // GPU.
   std::string device = "virtual";

@@ -1,6 +1,7 @@
 #include "replayer/report/text.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,6 +35,7 @@ constexpr size_t kShownClasses = 6;
 constexpr size_t kShownBottlenecks = 3;
 constexpr size_t kShownWarnings = 3;
 constexpr size_t kShownImbalances = 2;
+constexpr size_t kShownOddKinds = 4;
 
 bool ComesFirst(const graph::Warning& warning) {
   return graph::IsShownFirst(warning.code);
@@ -65,6 +67,25 @@ std::string LayoutLine(const Summary& summary) {
   return text + "\n";
 }
 
+// A line for each kind, and the mean with them.
+std::string OddLines(const Summary& summary) {
+  std::string text;
+  for (size_t i = 0; i < std::min(kShownOddKinds, summary.odd_iterations.size()); ++i) {
+    const OddIteration& odd = summary.odd_iterations[i];
+    const std::string often = odd.every ? fmt::format("every {}", *odd.every)
+                                        : fmt::format("{} seen", FormatCount(odd.count));
+    text += fmt::format("  {:<18}{:<11} {:<10} ", i == 0 ? "odd iterations" : "", odd.kind, often);
+    text += odd.seconds ? fmt::format("{:.{}f} s, adds {:.{}f} s an iteration\n", *odd.seconds,
+                                      TimeDecimals(*odd.seconds), odd.added_s,
+                                      TimeDecimals(std::abs(odd.added_s)))
+                        : "not timed\n";
+  }
+  if (const auto& mean = summary.mean_iteration_time_s; mean && !text.empty()) {
+    text += fmt::format("  mean with these   {:.{}f} s\n", *mean, TimeDecimals(*mean));
+  }
+  return text;
+}
+
 std::string RateLines(const Summary& summary) {
   const int decimals = TimeDecimals(summary.iteration_time_s);
   std::string text =
@@ -77,6 +98,7 @@ std::string RateLines(const Summary& summary) {
         fmt::format("                    of {} steps that take turns, {:.{}f} s each on average\n",
                     steps, each, TimeDecimals(each));
   }
+  text += OddLines(summary);
   text += summary.tokens_per_s
               ? fmt::format("  throughput        {} tokens/s",
                             FormatCount(static_cast<int64_t>(*summary.tokens_per_s)))

@@ -1,6 +1,7 @@
 #include "slicer/record/iteration_sequence.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -13,6 +14,15 @@ constexpr size_t kMaxKinds = 16;  // kinds remembered; a program with more has n
 constexpr size_t kLongestPeriod = 32;
 constexpr size_t kRepeats = 4;   // of a period, until it cannot be chance
 constexpr size_t kMaxSeen = 64;  // without anything that looks like a period
+constexpr DurationNs kLongPause = 1'000'000'000;
+
+int64_t HostBytes(const CanonicalOp& op, const OpTables& /*tables*/) {
+  return op.kind == graph::OpKind::kMemcpy && (op.flags & graph::kDeviceToHost) != 0 ? op.value : 0;
+}
+
+DurationNs PauseNs(const CanonicalOp& op, const OpTables& /*tables*/) {
+  return op.kind == graph::OpKind::kHostGap ? op.value : 0;
+}
 
 }  // namespace
 
@@ -34,7 +44,8 @@ void IterationSequence::Add(int32_t number, const Iteration& iteration) {
       return total;
     };
     kinds_.push_back({std::move(plain), OptimizerSteps(iteration), sum(ReducedBytes),
-                      sum(MatrixProducts), iteration.has_backward ? 1 : 0});
+                      sum(MatrixProducts), iteration.backward_kernels > 0 ? 1 : 0,
+                      iteration.backward_kernels, sum(HostBytes), sum(PauseNs)});
   } else if (kind == kinds_.size()) {
     kind += sequence_.size();
   }
@@ -111,9 +122,62 @@ std::string IterationSequence::Difference(size_t kind, size_t steady) const {
   return fmt::format("has {} instead of {}", DescribeAt(does, *at), DescribeAt(other, *at));
 }
 
-OddIterations IterationSequence::OddOnes(int32_t steady, Rank rank) const {
+bool IterationSequence::IsFirstOfOddKind(int32_t steady) const {
+  return std::find(sequence_.begin() + (steady - first_), sequence_.end(), sequence_.back()) ==
+             std::prev(sequence_.end()) &&
+         sequence_.back() != sequence_[static_cast<size_t>(steady - first_)];
+}
+
+OddSort IterationSequence::SortOf(size_t kind, size_t steady) const {
+  if (std::max(kind, steady) >= kinds_.size()) {
+    return OddSort::kOther;
+  }
+  const auto more = [&](int64_t Kind::* number) {
+    return kinds_[kind].*number - kinds_[steady].*number;
+  };
+  if (more(&Kind::backward_kernels) != 0 || more(&Kind::optimizer_steps) != 0 ||
+      more(&Kind::products) < 0) {
+    return OddSort::kOther;
+  }
+  if (more(&Kind::products) > 0) {
+    return OddSort::kEvaluation;
+  }
+  if (more(&Kind::host_bytes) > kLogBytes) {
+    return OddSort::kCheckpoint;
+  }
+  return more(&Kind::reduced_bytes) <= kLogBytes && more(&Kind::pause_ns) < kLongPause
+             ? OddSort::kLogging
+             : OddSort::kOther;
+}
+
+// The kinds of the iterations from `begin` on that do not do what the first of them does.
+std::vector<OddKind> IterationSequence::OddKinds(size_t begin, bool ended) const {
+  std::map<size_t, size_t> place;  // in `odd`, by kind
+  std::vector<OddKind> odd;
+  for (size_t i = begin; i < sequence_.size(); ++i) {
+    if (sequence_[i] == sequence_[begin]) {
+      continue;
+    }
+    const auto [found, is_new] = place.try_emplace(sequence_[i], odd.size());
+    if (is_new) {
+      odd.push_back({SortOf(sequence_[i], sequence_[begin]), {}});
+    }
+    odd[found->second].numbers.push_back(first_ + static_cast<int32_t>(i));
+  }
+  const bool last_is_alone =
+      !odd.empty() &&
+      odd.back().numbers.front() == first_ + static_cast<int32_t>(sequence_.size()) - 1;
+  if (ended && last_is_alone && odd.back().sort == OddSort::kOther) {
+    odd.back().sort = OddSort::kLast;
+  }
+  return odd;
+}
+
+OddIterations IterationSequence::OddOnes(int32_t steady, Rank rank, bool ended) const {
   OddIterations odd;
   const auto begin = static_cast<size_t>(steady - first_);
+  odd.kinds = OddKinds(begin, ended);
+  odd.seen = static_cast<int32_t>(sequence_.size() - std::min(begin, sequence_.size()));
   std::map<size_t, size_t> counts;  // by kind
   for (size_t i = begin; i < sequence_.size(); ++i) {
     ++counts[sequence_[i]];

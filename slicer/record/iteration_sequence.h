@@ -3,6 +3,7 @@
 // generator per several of its critic), and which are irregular.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -13,11 +14,30 @@
 
 namespace prism::slicer {
 
+// What an iteration does beside training, by what it has more of than the steady one: copies to the
+// host, forward passes, a few small reads or collectives. kLast: something else, at the very end.
+enum class OddSort : uint8_t { kCheckpoint, kEvaluation, kLogging, kLast, kOther };
+
+// One iteration of each odd kind, by number; -1: none.
+inline constexpr size_t kMaxOddKinds = 4;
+using OddNumbers = std::array<int32_t, kMaxOddKinds>;
+inline constexpr OddNumbers kNoOdd = {-1, -1, -1, -1};
+
+// Iterations that do the same.
+struct OddKind {
+  OddSort sort = OddSort::kOther;
+  std::vector<int32_t> numbers;  // ascending
+
+  bool operator==(const OddKind&) const = default;
+};
+
 // Iterations after the recorded one that do something different from it.
 struct OddIterations {
   std::vector<int32_t> numbers;  // ascending
   // For the user: how many of how many there are, and where the first differs; "" if none.
   std::string text;
+  std::vector<OddKind> kinds;  // by first number
+  int32_t seen = 0;            // iterations from the recorded one on
 };
 
 class IterationSequence {
@@ -37,8 +57,11 @@ class IterationSequence {
   // Further iterations may show a period, or that what looks like one is not.
   [[nodiscard]] bool MayShowPeriod() const;
 
-  // Those that do something different from iteration `steady`.
-  [[nodiscard]] OddIterations OddOnes(int32_t steady, Rank rank) const;
+  // The last one that was added is the first from iteration `steady` on of an odd kind.
+  [[nodiscard]] bool IsFirstOfOddKind(int32_t steady) const;
+
+  // Those that do something different from iteration `steady`. `ended`: the program has.
+  [[nodiscard]] OddIterations OddOnes(int32_t steady, Rank rank, bool ended) const;
 
  private:
   // Iterations that do the same, except for waits.
@@ -48,12 +71,17 @@ class IterationSequence {
     int64_t reduced_bytes = 0;
     int64_t products = 0;
     int64_t backward_passes = 0;  // 1: some
+    int64_t backward_kernels = 0;
+    int64_t host_bytes = 0;  // copied from the device to the host
+    int64_t pause_ns = 0;    // that the host slept
   };
 
   [[nodiscard]] size_t RepeatedFrom(size_t period) const;
   [[nodiscard]] size_t FindCandidate() const;
   [[nodiscard]] bool TrainsUnequally(size_t period) const;
   [[nodiscard]] std::string Difference(size_t kind, size_t steady) const;
+  [[nodiscard]] OddSort SortOf(size_t kind, size_t steady) const;
+  [[nodiscard]] std::vector<OddKind> OddKinds(size_t begin, bool ended) const;
 
   std::vector<Kind> kinds_;
   std::vector<size_t> sequence_;  // kinds_, by iteration; a number beyond them equals no other

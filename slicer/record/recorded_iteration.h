@@ -18,7 +18,7 @@ struct Iteration {
   OpTables tables;
   uint32_t closed = 0;
   std::vector<uint32_t> late_waits;  // of `ops` as recorded: late_waits.h
-  bool has_backward = false;         // some of it was issued in an autograd backward pass
+  int64_t backward_kernels = 0;      // issued in an autograd backward pass
 };
 
 // Removes the caching allocator's allocations from the device and releases; returns the number of

@@ -33,8 +33,11 @@ Recorder::Recorder(const RecorderOptions& options)
 }
 
 bool Recorder::complete() const {
-  return steady_iteration().has_value() ? iterations() >= options_.least_iterations
-                                        : stream_.iteration() >= kMaxIterations;
+  if (!steady_iteration().has_value()) {
+    return stream_.iteration() >= kMaxIterations;
+  }
+  return iterations() >=
+         std::max(options_.least_iterations, *std::ranges::max_element(options_.odd) + 1);
 }
 
 std::optional<int32_t> Recorder::period() const {
@@ -45,8 +48,12 @@ std::optional<int32_t> Recorder::period() const {
 }
 
 bool Recorder::has_steady_iterations() const {
-  return steady_iteration().has_value() && options_.steady_iterations.has_value() &&
-         iterations() >= *steady_iteration() + *options_.steady_iterations;
+  if (!steady_iteration().has_value()) {
+    return false;
+  }
+  return options_.steady_iterations.has_value()
+             ? iterations() >= *steady_iteration() + *options_.steady_iterations
+             : options_.odd != kNoOdd && iterations() >= options_.least_iterations;
 }
 
 bool Recorder::has_looked_for_period() const {
@@ -87,7 +94,7 @@ Status Recorder::Consume(const Record& record, std::span<const std::byte> payloa
   if (record.kind == RecordKind::kElapsed) {
     ForgetWaitsToMeasure();
   }
-  current_.has_backward = current_.has_backward || IsComputedInBackward(record);
+  current_.backward_kernels += stream_.iteration() >= 0 && IsComputedInBackward(record) ? 1 : 0;
   if (is_only_looked_at) {
     return OkStatus();
   }
@@ -183,6 +190,7 @@ void Recorder::EndIteration() {
   if (!steady_iteration().has_value() || options_.least_iterations == 0) {
     sequence_.Add(number, ended);
   }
+  KeepIfOdd(number, ended);
   if (steady_iteration().has_value()) {
     return;
   }
@@ -190,6 +198,16 @@ void Recorder::EndIteration() {
     last_.clear();
   } else if (options_.steps_per_iteration == 1) {
     KeepLast(ended);
+  }
+}
+
+// The first of its kind after the steady one, or one that was asked for.
+void Recorder::KeepIfOdd(int32_t number, const Iteration& ended) {
+  const bool is_first = options_.least_iterations == 0 && steady_iteration().has_value() &&
+                        number > *steady_iteration() && odd_recorded_.size() < kMaxOddKinds &&
+                        sequence_.IsFirstOfOddKind(*steady_iteration());
+  if (is_first || std::ranges::count(options_.odd, number) > 0) {
+    DropSegments(&odd_recorded_.emplace(number, ended).first->second);
   }
 }
 
@@ -320,28 +338,46 @@ std::vector<graph::Warning> Recorder::Warnings(const OddIterations& odd) const {
   return warnings;
 }
 
-Result<graph::Fragment> Recorder::Finish() {
-  PRISM_RETURN_IF_ERROR(FindSteady());
-  const Iteration& kept = search_.iteration();
+Result<graph::Fragment> Recorder::MakeFragment(const Iteration& iteration) const {
   graph::Fragment fragment;
   fragment.rank = options_.rank;
-  PRISM_ASSIGN_OR_RETURN(fragment.comm_slots, MakeCommunicators(kept.tables, options_.world_size));
-  fragment.program = MakeProgram(kept);
-  fragment.strings = kept.tables.strings;
-  fragment.signatures = kept.tables.signatures;
-  fragment.peer_slots = kept.tables.peer_slots;
+  PRISM_ASSIGN_OR_RETURN(fragment.comm_slots,
+                         MakeCommunicators(iteration.tables, options_.world_size));
+  fragment.program = MakeProgram(iteration);
+  fragment.strings = iteration.tables.strings;
+  fragment.signatures = iteration.tables.signatures;
+  fragment.peer_slots = iteration.tables.peer_slots;
+  return fragment;
+}
+
+Result<graph::Fragment> Recorder::Finish() {
+  PRISM_RETURN_IF_ERROR(FindSteady());
+  PRISM_ASSIGN_OR_RETURN(graph::Fragment fragment, MakeFragment(search_.iteration()));
   fragment.memory = memory_.Profile(stream_.definitions(), *steady_iteration());
-  OddIterations odd = sequence_.OddOnes(*steady_iteration(), options_.rank);
-  fragment.warnings = Warnings(odd);
+  odd_ = sequence_.OddOnes(*steady_iteration(), options_.rank, !has_looked_for_period());
+  fragment.warnings = Warnings(odd_);
   fragment.host_times = host_.times();
   fragment.warmup_iterations = *steady_iteration();
   fragment.iterations = iterations();
   fragment.varies = search_.varies();
-  fragment.odd_iterations = std::move(odd.numbers);
+  fragment.odd_iterations = odd_.numbers;
   fragment.iteration_begin = stream_.iteration_begin();
   fragment.steps_per_iteration = options_.steps_per_iteration;
   early_.MoveInto(*steady_iteration() + 1, &fragment);
   return fragment;
+}
+
+std::vector<graph::Fragment> Recorder::OddFragments(const graph::Fragment& steady) const {
+  std::vector<graph::Fragment> fragments;
+  for (const auto& [number, iteration] : odd_recorded_) {
+    Result<graph::Fragment> fragment = MakeFragment(iteration);
+    if (fragment.ok()) {  // else its rank lacks it
+      fragment->memory = steady.memory;
+      fragment->warmup_iterations = number;
+      fragments.push_back(*std::move(fragment));
+    }
+  }
+  return fragments;
 }
 
 }  // namespace prism::slicer

@@ -44,6 +44,7 @@ struct RecorderOptions {
   // are recorded like the rest.
   std::optional<int32_t> steady_iterations = {};
   ChosenIteration chosen = {};
+  OddNumbers odd = kNoOdd;  // recorded beside the steady one, if the program runs that many
 };
 
 class Recorder {
@@ -71,7 +72,7 @@ class Recorder {
   // every n-th is different (iteration_sequence.h).
   [[nodiscard]] std::optional<int32_t> period() const;
 
-  // The requested steady iterations have been recorded.
+  // The requested steady iterations have been recorded, and more are looked at.
   [[nodiscard]] bool has_steady_iterations() const;
 
   // They have, and a period, if there is one, was found or would need more iterations than are
@@ -91,6 +92,13 @@ class Recorder {
   // are unknown.
   Result<graph::Fragment> Finish();
 
+  // After Finish: what else there was.
+  [[nodiscard]] const OddIterations& odd() const { return odd_; }
+
+  // After Finish, of the result: one iteration of each odd kind as a fragment, its number as
+  // warmup_iterations and without what only its first time takes: device memory.
+  [[nodiscard]] std::vector<graph::Fragment> OddFragments(const graph::Fragment& steady) const;
+
  private:
   Status ConsumeCounter(const channel::CounterBody& body);
   Status ConsumeOutOfMemory(const channel::Record& record);
@@ -99,6 +107,8 @@ class Recorder {
   void ForgetWaitsToMeasure();
   void EndIteration();
   void KeepLast(const Iteration& ended);
+  void KeepIfOdd(int32_t number, const Iteration& ended);
+  [[nodiscard]] Result<graph::Fragment> MakeFragment(const Iteration& iteration) const;
   // Whether steps begin iterations, each of which is one step as far as is known.
   [[nodiscard]] bool LooksForPeriod() const {
     return !stream_.marked_by_program() && options_.steps_per_iteration == 1;
@@ -124,6 +134,8 @@ class Recorder {
   Iteration current_;
   std::vector<Iteration> last_;  // those compared without success, without waits
   IterationSequence sequence_;
+  OddIterations odd_;
+  std::map<int32_t, Iteration> odd_recorded_;  // by number
   int64_t ops_looked_at_ = 0;
   bool used_device_ = false;
   std::map<std::string, Details> counters_;  // by code

@@ -317,6 +317,79 @@ TEST(Iterations, an_odd_iteration_among_steady_ones_ends_them_and_is_a_warning) 
               HasSubstr("the time leaves out iteration 3 of rank 0, which has kernel mean"));
 }
 
+// What a step does beside training is told by what it has more of.
+TEST(Iterations, odd_iterations_are_told_apart_and_kept) {
+  RecordScript script;
+  enum class Does : uint8_t { kNothing, kSaves, kEvaluates, kLogs, kTrainsMore };
+  const auto train = [&](Does does) {
+    script.Matmul(16);
+    script.InBackward(true);
+    script.Matmul(16);
+    script.Matmul(does == Does::kTrainsMore ? 16 : 8);
+    if (does == Does::kTrainsMore) {
+      script.Matmul(16);
+    }
+    script.InBackward(false);
+    script.Marker("Optimizer.step#Adam.step", true);
+    script.Marker("Optimizer.step#Adam.step", false);
+    if (does == Does::kSaves || does == Does::kLogs) {
+      channel::Record copy = {};
+      copy.kind = RecordKind::kMemcpy;
+      copy.copy.bytes = does == Does::kSaves ? 1 << 20 : 4;
+      copy.copy.device_to_host = 1;
+      script.Add(copy);
+    } else if (does == Does::kEvaluates) {
+      script.Matmul(32);
+    }
+  };
+  for (int step = 0; step < 34; ++step) {
+    train(step == 33       ? Does::kTrainsMore
+          : step % 10 == 9 ? Does::kSaves
+          : step % 7 == 6  ? Does::kEvaluates
+          : step == 12     ? Does::kLogs
+                           : Does::kNothing);
+  }
+  train(Does::kNothing);
+  Recorder recorder({.rank = Rank(0), .warmup_iterations = 0});
+  ASSERT_TRUE(Feed(script, &recorder).ok());
+  const Result<graph::Fragment> fragment = recorder.Finish();
+  ASSERT_TRUE(fragment.ok()) << fragment.status().message();
+  const OddIterations& odd = recorder.odd();
+  EXPECT_THAT(odd.kinds,
+              ElementsAre(OddKind{OddSort::kEvaluation, {6, 13, 20, 27}},
+                          OddKind{OddSort::kCheckpoint, {9, 19, 29}},
+                          OddKind{OddSort::kLogging, {12}}, OddKind{OddSort::kOther, {32}}));
+  EXPECT_EQ(odd.seen, 34);
+  const std::vector<graph::Fragment> kept = recorder.OddFragments(*fragment);
+  ASSERT_EQ(kept.size(), 4U);
+  EXPECT_EQ(kept[0].warmup_iterations, 6);
+  EXPECT_EQ(kept[1].warmup_iterations, 9);
+  EXPECT_EQ(kept[1].program.size(), fragment->program.size() + 1);
+}
+
+// Other ranks record those that rank 0 found, beside their steady one.
+TEST(Iterations, a_rank_records_the_odd_iterations_that_it_is_asked_for) {
+  RecordScript script;
+  for (int step = 0; step < 8; ++step) {
+    AddTraining(&script, 16, step == 6);
+  }
+  RecorderOptions options = {.rank = Rank(1), .warmup_iterations = 0, .least_iterations = 2};
+  options.odd[0] = 5;
+  Recorder recorder(options);
+  size_t taken = 0;
+  for (; taken < script.records().size() && !recorder.complete(); ++taken) {
+    const ScriptedRecord& next = script.records()[taken];
+    ASSERT_TRUE(recorder.Consume(next.record, next.payload).ok());
+  }
+  EXPECT_EQ(recorder.iterations(), 6);
+  const Result<graph::Fragment> fragment = recorder.Finish();
+  ASSERT_TRUE(fragment.ok()) << fragment.status().message();
+  EXPECT_TRUE(fragment->warnings.empty());
+  const std::vector<graph::Fragment> kept = recorder.OddFragments(*fragment);
+  ASSERT_EQ(kept.size(), 1U);
+  EXPECT_EQ(kept[0].program.size(), fragment->program.size() + 1) << "the mean of the loss";
+}
+
 // As torch.profiler numbers its steps: after each step the range ends and the next one begins.
 TEST(Iterations, ranges_that_are_numbered_by_step_are_kept_but_not_compared) {
   RecordScript script;

@@ -16,6 +16,7 @@
 #include "launch/emulate/run/gpu_times.h"
 #include "launch/emulate/run/host_time.h"
 #include "launch/emulate/run/messages.h"
+#include "launch/emulate/run/odd_times.h"
 #include "launch/emulate/run/program_layout.h"
 #include "launch/emulate/run/source_finder.h"
 #include "launch/inputs/perturbation.h"
@@ -182,8 +183,10 @@ Status Master::Record(const std::vector<Rank>& ranks) {
 Status Master::CoRecordRanks(const std::vector<Rank>& ranks) {
   context_.logger.Info("{} wait for what the others of them send: running them together",
                        graph::RanksText(ranks));
+  RecordedLength length = slice_.length();
+  length.odd = slicer::kNoOdd;
   PRISM_ASSIGN_OR_RETURN(const std::string values,
-                         CoRecord(context_, ranks, slice_.book(), slice_.length()));
+                         CoRecord(context_, ranks, slice_.book(), length));
   slice_.AddCoRecorded(ranks, values);
   return OkStatus();
 }
@@ -342,6 +345,9 @@ Status Master::ReplayAll(RunOutcome* outcome) {
   PRISM_ASSIGN_OR_RETURN(outcome->replay_warnings,
                          replayer::WarnOfNoEffect(outcome->graph, options, outcome->result));
   outcome->replayed_ns = outcome->result.steady_iteration_ns();
+  options.traced.clear();
+  outcome->odd_iterations =
+      TimeOddIterations(context_, slice_, options, outcome->replayed_ns, &outcome->replay_warnings);
   outcome->low_ns = range.low_ns;
   outcome->high_ns = range.high_ns;
   return OkStatus();

@@ -20,6 +20,7 @@
 #include "launch/process/mpi_session.h"
 #include "launch/process/progress.h"
 #include "replayer/engine/replay_result.h"
+#include "replayer/report/summary.h"
 
 namespace prism::launch {
 
@@ -43,8 +44,9 @@ struct RunOutcome {
   DurationNs low_ns = 0;          // steady iteration: launch/plan/replay_range.h
   DurationNs high_ns = 0;
   std::vector<graph::Warning> replay_warnings;  // of the last replay
-  std::vector<graph::Warning> warnings;         // of the emulation
-  std::map<Rank, std::string> logs;             // of sandbox ranks in the emulation
+  std::vector<replayer::OddIteration> odd_iterations;
+  std::vector<graph::Warning> warnings;   // of the emulation
+  std::map<Rank, std::string> logs;       // of sandbox ranks in the emulation
   std::map<Rank, std::string> snapshots;  // their memory, as the PyTorch memory viewer opens it
   std::vector<double> startup_seconds;    // of recorded programs, real time
   std::vector<double> iteration_seconds;  // of recorded programs, real time

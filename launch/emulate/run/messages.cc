@@ -40,6 +40,15 @@ std::string Encode(const RecordedRank& recorded) {
   WireWriter out;
   out.Put(MessageKind::kRecorded).PutText(graph::SerializeFragment(recorded.fragment));
   PutRanks(recorded.speculative_producers, &out);
+  out.Put(recorded.odd.size());
+  for (const graph::Fragment& odd : recorded.odd) {
+    out.PutText(graph::SerializeFragment(odd));
+  }
+  out.Put(recorded.odd_kinds.size()).Put(recorded.seen);
+  for (const slicer::OddKind& kind : recorded.odd_kinds) {
+    out.Put(kind.sort);
+    PutNumbers(kind.numbers, &out);
+  }
   return out.Put(recorded.guessed).PutText(recorded.values).Take();
 }
 
@@ -47,6 +56,16 @@ Result<RecordedRank> GetRecorded(WireReader* message) {
   RecordedRank read;
   PRISM_ASSIGN_OR_RETURN(read.fragment, graph::ParseFragment(message->GetText()));
   read.speculative_producers = GetRanks(message);
+  read.odd.resize(message->Get<size_t>());
+  for (graph::Fragment& odd : read.odd) {
+    PRISM_ASSIGN_OR_RETURN(odd, graph::ParseFragment(message->GetText()));
+  }
+  read.odd_kinds.resize(message->Get<size_t>());
+  read.seen = message->Get<int32_t>();
+  for (slicer::OddKind& kind : read.odd_kinds) {
+    kind.sort = message->Get<slicer::OddSort>();
+    kind.numbers = GetNumbers(message);
+  }
   read.guessed = message->Get<bool>();
   read.values = message->GetText();
   return read;

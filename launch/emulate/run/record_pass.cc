@@ -208,9 +208,15 @@ Status RecordPass::FinishSlot(Slot& slot) {
   std::optional<RecordedRank> recorded;
   if (fragment.ok()) {
     slot.recorded.AddRealTimes(&*fragment);
-    std::string values = slot.recorded.Values(fragment->warmup_iterations);
-    recorded = RecordedRank{*std::move(fragment), std::move(values), slot.recorded.guessed(),
-                            slot.recorded.speculative_producers()};
+    slicer::Recorder& recorder = slot.recorded.recorder();
+    recorded.emplace();
+    recorded->odd = recorder.OddFragments(*fragment);
+    recorded->odd_kinds = recorder.odd().kinds;
+    recorded->seen = recorder.odd().seen;
+    recorded->values = slot.recorded.Values(fragment->warmup_iterations);
+    recorded->guessed = slot.recorded.guessed();
+    recorded->speculative_producers = slot.recorded.speculative_producers();
+    recorded->fragment = *std::move(fragment);
   }
   if (slot.recorded.recorder().has_looked_less()) {
     context_.logger.Info(

@@ -29,6 +29,7 @@ slicer::RecorderOptions MakeRecorderOptions(const RunContext& context,
   options.steps_per_iteration = length.steps;
   options.least_iterations = length.iterations;
   options.chosen = length.chosen;
+  options.odd = length.odd;
   options.world_size = static_cast<int32_t>(context.job.parallel.world_size());
   return options;
 }
@@ -68,7 +69,9 @@ void RecordedProcess::SeeMeeting(const channel::Record& record,
     head.speculative = speculative_producers_.empty() ? 0 : 1;
     channel::AppendValue(head, payload, &values_);
   }
-  if (record.kind == RecordKind::kGuess) {
+  const bool only_looks_for_odd =
+      recorder_.has_steady_iterations() && options_.odd != slicer::kNoOdd;
+  if (record.kind == RecordKind::kGuess && !only_looks_for_odd) {
     nonspeculative_bytes_ = speculative_producers_.empty() ? values_.size() : nonspeculative_bytes_;
     speculative_producers_.emplace_back(static_cast<uint32_t>(record.guess.producer));
     guessed_ = guessed_ || record.guess.speculative == 0;

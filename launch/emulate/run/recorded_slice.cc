@@ -55,7 +55,13 @@ void RecordedSlice::Add(RecordedRank recorded) {
     length_ = {fragment.steps_per_iteration,
                std::min(fragment.iterations, fragment.warmup_iterations + steady_iterations_),
                {.number = fragment.warmup_iterations, .always = fragment.varies}};
+    odd_kinds_ = std::move(recorded.odd_kinds);
+    seen_ = recorded.seen;
+    for (size_t i = 0; i < std::min(recorded.odd.size(), slicer::kMaxOddKinds); ++i) {
+      length_.odd.at(i) = recorded.odd[i].warmup_iterations;
+    }
   }
+  odd_[fragment.rank] = std::move(recorded.odd);
   fragments_.push_back(std::move(fragment));
 }
 
@@ -193,6 +199,7 @@ bool RecordedSlice::IsOfOtherLength(const graph::Fragment& fragment) const {
     return false;
   }
   return fragment.steps_per_iteration != length_.steps ||
+         known_.at(fragment.rank).length.odd != length_.odd ||
          fragment.iterations < length_.iterations || fragment.varies != length_.chosen.always ||
          (fragment.varies && fragment.warmup_iterations != length_.chosen.number);
 }

@@ -25,6 +25,7 @@
 #include "graph/base/ids.h"
 #include "graph/base/status.h"
 #include "graph/fragment.h"
+#include "slicer/record/iteration_sequence.h"
 #include "slicer/record/steady_search.h"
 
 namespace prism::launch {
@@ -34,14 +35,18 @@ struct RecordedLength {
   int32_t steps = 1;       // optimizer steps per iteration, as far as is known
   int32_t iterations = 0;  // at least that many; 0: until two are identical
   slicer::ChosenIteration chosen = {};
+  slicer::OddNumbers odd = slicer::kNoOdd;  // also these iterations, if the program runs that many
 
   bool operator==(const RecordedLength&) const = default;
 };
 
 struct RecordedRank {
   graph::Fragment fragment;
-  std::string values;    // that it sent to absent ranks: a part of a value book
-  bool guessed = false;  // RecordedProcess's, as the next
+  std::vector<graph::Fragment> odd;        // slicer::Recorder::OddFragments
+  std::vector<slicer::OddKind> odd_kinds;  // of rank 0 of a program, as the next
+  int32_t seen = 0;                        // slicer::OddIterations
+  std::string values;                      // that it sent to absent ranks: a part of a value book
+  bool guessed = false;                    // RecordedProcess's, as the next
   std::vector<Rank> speculative_producers;
 };
 
@@ -97,6 +102,11 @@ class RecordedSlice {
   [[nodiscard]] const std::vector<graph::Fragment>& fragments() const { return fragments_; }
   std::vector<graph::Fragment> TakeFragments();
 
+  // Odd iterations: their kinds, among how many iterations, and those recorded of each rank.
+  [[nodiscard]] const std::vector<slicer::OddKind>& odd_kinds() const { return odd_kinds_; }
+  [[nodiscard]] int32_t seen() const { return seen_; }
+  [[nodiscard]] const std::map<Rank, std::vector<graph::Fragment>>& odd() const { return odd_; }
+
   [[nodiscard]] const std::string& book() const { return book_; }
 
   // How many bytes of the book the rank is given; all if the rank was never recorded.
@@ -135,6 +145,9 @@ class RecordedSlice {
   void DropFragments(const std::vector<Rank>& ascending);
 
   std::vector<graph::Fragment> fragments_;
+  std::map<Rank, std::vector<graph::Fragment>> odd_;
+  std::vector<slicer::OddKind> odd_kinds_;
+  int32_t seen_ = 0;
   std::map<Rank, Known> known_;
   size_t ended_in_round_ = 0;
   std::string book_;
