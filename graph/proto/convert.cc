@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "graph/job/whole_program.h"
+
 namespace prism::graph {
 namespace {
 
@@ -194,7 +196,9 @@ Status FromMessage(const proto::Job& message, JobSpec* job) {
   CopyJob(job, &message);
   CopyModel(&job->model, &message.model());
   job->parallel.etp = std::max(job->parallel.etp, 1);
-  job->facts.steps_per_iteration = std::max(1, job->facts.steps_per_iteration);
+  if (int32_t& steps = job->facts.steps_per_iteration; steps != kWholeProgram) {
+    steps = std::max(1, steps);
+  }
   PRISM_RETURN_IF_ERROR(ReadEnum(message.model().block(), BlockKind::kNemotron, &job->model.block));
   PRISM_RETURN_IF_ERROR(ReadEnum(message.recompute(), Recompute::kFull, &job->recompute));
   PRISM_RETURN_IF_ERROR(ReadEnum(message.compute_dtype(), DataType::kFloat64, &job->compute_dtype));

@@ -94,6 +94,7 @@ Result<replayer::Summary> Report(const RunContext& context,
     input.warnings.insert(input.warnings.end(), more.begin(), more.end());
   }
   input.odd_iterations = outcome->odd_iterations;
+  input.phases = outcome->phases;
   input.device = NameOf(kDeviceNames, context.options.device);
   if (context.gpu) {
     input.device_scale = context.options.device_scale;

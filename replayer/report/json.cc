@@ -5,9 +5,23 @@
 #include <utility>
 
 #include "graph/describe.h"
+#include "graph/job/whole_program.h"
 
 namespace prism::replayer {
 namespace {
+
+void WritePhases(const std::vector<Phase>& phases, JsonWriter* json) {
+  if (phases.empty()) {
+    json->NullField("phases");
+    return;
+  }
+  json->Key("phases").BeginArray();
+  for (const Phase& phase : phases) {
+    json->BeginObject().Field("name", phase.name).Field("count", phase.count);
+    json->Field("seconds", phase.seconds).EndObject();
+  }
+  json->EndArray();
+}
 
 void WriteTimes(const Summary& summary, JsonWriter* json) {
   json->Field("iteration_time_s", summary.iteration_time_s);
@@ -22,6 +36,7 @@ void WriteTimes(const Summary& summary, JsonWriter* json) {
     json->EndObject();
   }
   json->EndArray();
+  WritePhases(summary.phases, json);
   json->OptionalField("tokens_per_s", summary.tokens_per_s);
   json->OptionalField("model_tflops_per_gpu", summary.model_tflops_per_gpu);
   json->OptionalField("mfu", summary.mfu);
@@ -80,7 +95,8 @@ void WriteJob(const graph::JobSpec& job, std::optional<double> model_params, Jso
   } else {
     json->NullField("model_params");
   }
-  const bool steps_are_known = !job.user_program || !job.facts.iteration_begin.empty();
+  const bool steps_are_known = job.facts.steps_per_iteration != graph::kWholeProgram &&
+                               (!job.user_program || !job.facts.iteration_begin.empty());
   steps_are_known ? json->Field("steps_per_iteration", job.facts.steps_per_iteration)
                   : json->NullField("steps_per_iteration");
   json->EndObject();

@@ -242,6 +242,7 @@ Summary Summarise(const SummaryInput& input) {
   summary.device_scale = input.device_scale;
   summary.warnings = MergeWarnings(graph.warnings, input.warnings);
   FillAssumptions(graph, &summary);
+  summary.phases = input.phases;
   FillOddIterations(input.odd_iterations, &summary);
   if (result.period > 1) {
     summary.assumptions.push_back(fmt::format(

@@ -57,6 +57,13 @@ struct OddIteration {
   double added_s = 0;             // to the mean iteration
 };
 
+// A part of a program without iterations: a range that it names, or what is outside of such.
+struct Phase {
+  std::string name;
+  int64_t count = 0;  // ranges of that name
+  double seconds = 0;
+};
+
 struct Summary {
   graph::JobSpec job;
   std::string cluster;
@@ -69,6 +76,7 @@ struct Summary {
   double iteration_time_high_s = 0;
   std::optional<double> mean_iteration_time_s;  // with the odd ones; null: some have no known time
   std::vector<OddIteration> odd_iterations;
+  std::vector<Phase> phases;                   // of a program without iterations, else empty
   std::optional<double> tokens_per_s;          // null if the sequence length is not known
   std::optional<double> model_params;          // null for a user's program
   std::optional<double> model_tflops_per_gpu;  // likewise
@@ -96,11 +104,16 @@ struct SummaryInput {
   // Of the run: the graph has the warning "odd_iteration" of them, which falls away if all have a
   // time.
   std::vector<OddIteration> odd_iterations;
+  std::vector<Phase> phases;
   // What sandbox ranks ran on; device_scale: the target GPU's times relative to those of the local
   // GPU.
   std::string device = "virtual";
   std::optional<double> device_scale;
 };
+
+// Of the first traced rank, in the order in which they begin: "start", up to the first range;
+// outermost ranges by name; "between" them; "end". Without ranges: "program".
+std::vector<Phase> PhasesOf(const graph::Graph& graph, const ReplayResult& result);
 
 Summary Summarise(const SummaryInput& input);
 

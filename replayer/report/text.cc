@@ -36,6 +36,7 @@ constexpr size_t kShownBottlenecks = 3;
 constexpr size_t kShownWarnings = 3;
 constexpr size_t kShownImbalances = 2;
 constexpr size_t kShownOddKinds = 4;
+constexpr size_t kShownPhases = 6;
 
 bool ComesFirst(const graph::Warning& warning) {
   return graph::IsShownFirst(warning.code);
@@ -86,19 +87,33 @@ std::string OddLines(const Summary& summary) {
   return text;
 }
 
+std::string PhaseLines(const Summary& summary) {
+  std::string text;
+  for (size_t i = 0; i < std::min(kShownPhases, summary.phases.size()); ++i) {
+    const Phase& phase = summary.phases[i];
+    text += fmt::format("  {:<18}{:.{}f} s  {}{}\n", i == 0 ? "phases" : "", phase.seconds,
+                        TimeDecimals(phase.seconds), phase.name,
+                        phase.count > 1 ? fmt::format(" × {}", phase.count) : "");
+  }
+  if (summary.phases.size() > kShownPhases) {
+    text += fmt::format("  {:<18}{} more\n", "", summary.phases.size() - kShownPhases);
+  }
+  return text;
+}
+
 std::string RateLines(const Summary& summary) {
   const int decimals = TimeDecimals(summary.iteration_time_s);
-  std::string text =
-      fmt::format("  iteration time    {:.{}f} s  ({:.{}f} to {:.{}f} s by the model's spread)\n",
-                  summary.iteration_time_s, decimals, summary.iteration_time_low_s, decimals,
-                  summary.iteration_time_high_s, decimals);
+  std::string text = fmt::format(
+      "  {:<18}{:.{}f} s  ({:.{}f} to {:.{}f} s by the model's spread)\n",
+      summary.phases.empty() ? "iteration time" : "program time", summary.iteration_time_s,
+      decimals, summary.iteration_time_low_s, decimals, summary.iteration_time_high_s, decimals);
   if (const int32_t steps = summary.job.facts.steps_per_iteration; steps > 1) {
     const double each = summary.iteration_time_s / steps;
     text +=
         fmt::format("                    of {} steps that take turns, {:.{}f} s each on average\n",
                     steps, each, TimeDecimals(each));
   }
-  text += OddLines(summary);
+  text += OddLines(summary) + PhaseLines(summary);
   text += summary.tokens_per_s
               ? fmt::format("  throughput        {} tokens/s",
                             FormatCount(static_cast<int64_t>(*summary.tokens_per_s)))

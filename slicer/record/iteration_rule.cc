@@ -9,6 +9,8 @@
 
 #include <fmt/format.h>
 
+#include "graph/job/whole_program.h"
+
 namespace prism::slicer {
 
 IterationRule::Edge IterationRule::BeginBefore(const std::string& step, const std::string& where) {
@@ -22,8 +24,17 @@ IterationRule::Edge IterationRule::BeginBefore(const std::string& step, const st
   return Edge::kBefore;
 }
 
+IterationRule::Edge IterationRule::BeginWhole() {
+  const bool has_begun = std::exchange(source_, Source::kOptimizer) != Source::kUnknown;
+  description_ = "the first call of the program";
+  return has_begun ? Edge::kNone : Edge::kBefore;
+}
+
 IterationRule::Edge IterationRule::See(const channel::Record& record) {
   using channel::RecordKind;
+  if (steps_ == graph::kWholeProgram) {
+    return BeginWhole();
+  }
   const bool product = record.kind == RecordKind::kMatmul;
   const bool kernel = product || record.kind == RecordKind::kKernel;
   const bool in_backward = (record.flags & channel::kInBackward) != 0;
@@ -43,6 +54,9 @@ IterationRule::Edge IterationRule::See(const channel::Record& record) {
 
 IterationRule::Edge IterationRule::SeeMarker(const channel::Record& record,
                                              const std::string& name) {
+  if (steps_ == graph::kWholeProgram) {
+    return BeginWhole();
+  }
   const bool begin = record.marker.begin != 0;
   if (name == kIterationMarker && (!steps_begin() || (begin && !settled_))) {
     source_ = Source::kRange;

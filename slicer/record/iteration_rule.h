@@ -14,6 +14,8 @@
 // that multiplies matrices there (a data loader's thread may launch kernels at any time), unless a
 // step comes first.
 //
+// Of a program without iterations (kWholeProgram) all is one, from its first call on.
+//
 // Steps may take turns (the two networks of a GAN): then an iteration contains several, and begins
 // with every N-th.
 #pragma once
@@ -31,7 +33,7 @@ inline constexpr const char* kOptimizerStepPrefix = "Optimizer.step#";
 
 class IterationRule {
  public:
-  // `steps`: optimizer steps per iteration.
+  // `steps`: optimizer steps per iteration, or graph::kWholeProgram.
   explicit IterationRule(int32_t steps = 1) : steps_(steps) {}
 
   enum class Edge : uint8_t {
@@ -63,6 +65,7 @@ class IterationRule {
     return source_ == Source::kOptimizer || source_ == Source::kBackward;
   }
 
+  Edge BeginWhole();
   // A step, or what represents it, begins an iteration if it is its turn.
   Edge BeginBefore(const std::string& step, const std::string& where);
 

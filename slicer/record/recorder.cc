@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/units.h"
+#include "graph/job/whole_program.h"
 #include "slicer/record/fragment_parts.h"
 
 namespace prism::slicer {
@@ -17,6 +18,9 @@ using graph::OpKind;
 
 // In the iterations that are examined for a period.
 constexpr int64_t kMaxOpsLookedAt = 250'000;
+
+// Of a program without iterations: half a gigabyte.
+constexpr size_t kMaxWholeOps = 16'000'000;
 
 bool IsComputedInBackward(const Record& record) {
   return (record.flags & channel::kInBackward) != 0 &&
@@ -94,6 +98,12 @@ Status Recorder::Consume(const Record& record, std::span<const std::byte> payloa
   if (record.kind == RecordKind::kElapsed) {
     ForgetWaitsToMeasure();
   }
+  if (options_.steps_per_iteration == graph::kWholeProgram && current_.ops.size() > kMaxWholeOps) {
+    return RunFailed(fmt::format(
+        "a program without iterations that makes more than {} calls is too long to be timed as a "
+        "whole; mark what repeats with a range \"{}\" (torch.profiler.record_function)",
+        FormatCount(static_cast<int64_t>(kMaxWholeOps)), kIterationMarker));
+  }
   current_.backward_kernels += stream_.iteration() >= 0 && IsComputedInBackward(record) ? 1 : 0;
   if (is_only_looked_at) {
     return OkStatus();
@@ -105,7 +115,8 @@ Status Recorder::Consume(const Record& record, std::span<const std::byte> payloa
     host_.Add(record);
   }
   used_device_ = used_device_ || record.kind == RecordKind::kKernel ||
-                 record.kind == RecordKind::kMatmul || record.kind == RecordKind::kMemcpy;
+                 record.kind == RecordKind::kMatmul || record.kind == RecordKind::kMemcpy ||
+                 record.kind == RecordKind::kCollective;
   if (record.kind != RecordKind::kOutsideAlloc || CountsOutside()) {
     PRISM_RETURN_IF_ERROR(memory_.Push(record, stream_.definitions()));
   }
@@ -271,6 +282,10 @@ std::string Recorder::WhyNone() const {
 // The program has exited or was given up: what was recorded must suffice. Its very last iteration
 // is followed by the end of the program, not by the transition to another iteration.
 Status Recorder::FindSteady() {
+  if (options_.steps_per_iteration == graph::kWholeProgram && !current_.ops.empty()) {
+    current_.tables = stream_.tables();
+    search_.TakeWhole(std::exchange(current_, Iteration()));
+  }
   if (!steady_iteration().has_value() && !complete()) {
     current_.tables = stream_.tables();
     if (current_.closed != 0) {
@@ -358,7 +373,7 @@ Result<graph::Fragment> Recorder::Finish() {
   fragment.warnings = Warnings(odd_);
   fragment.host_times = host_.times();
   fragment.warmup_iterations = *steady_iteration();
-  fragment.iterations = iterations();
+  fragment.iterations = std::max(iterations(), *steady_iteration() + 1);
   fragment.varies = search_.varies();
   fragment.odd_iterations = odd_.numbers;
   fragment.iteration_begin = stream_.iteration_begin();

@@ -34,7 +34,7 @@ inline constexpr int32_t kMaxIterations = 14;
 struct RecorderOptions {
   Rank rank;
   int32_t warmup_iterations = 1;    // never looked at
-  int32_t steps_per_iteration = 1;  // optimizer steps
+  int32_t steps_per_iteration = 1;  // optimizer steps, or graph::kWholeProgram
   int32_t world_size = 0;           // of the job; 0: any
   // At least this many are recorded, if the program runs that many, and memory outside of the
   // allocator is that of this many: ranks that become steady sooner or later than others then hold
@@ -71,6 +71,9 @@ class Recorder {
   // equals the next one, but each equals the one that many later (at most kMaxStepsInTurn), or if
   // every n-th is different (iteration_sequence.h).
   [[nodiscard]] std::optional<int32_t> period() const;
+
+  // It used the device, but nothing that it did tells iterations apart.
+  [[nodiscard]] bool has_no_iterations() const { return used_device_ && stream_.iteration() < 0; }
 
   // The requested steady iterations have been recorded, and more are looked at.
   [[nodiscard]] bool has_steady_iterations() const;

@@ -24,6 +24,11 @@ void SteadySearch::AddUnfinished(int32_t number, const Iteration& last) {
   }
 }
 
+void SteadySearch::TakeWhole(Iteration whole) {
+  previous_ = std::move(whole);
+  found_ = 0;
+}
+
 // Whether an iteration does what the previous one did, under any names: as a whole, or up to where
 // they are closed. The caching allocator may still allocate or release a segment in one iteration
 // and not in the next; such ops are not part of the steady state.

@@ -31,6 +31,9 @@ class SteadySearch {
   // The program has ended inside this iteration, which counts up to where it is closed.
   void AddUnfinished(int32_t number, const Iteration& last);
 
+  // It stands for all, alone.
+  void TakeWhole(Iteration whole);
+
   // Nothing is added any more: takes what is next best. False if nothing is, or if that varies and
   // must not.
   bool Settle(bool may_vary);

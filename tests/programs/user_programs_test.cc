@@ -247,35 +247,6 @@ TEST_F(UserProgram, an_outer_step_that_recurs_makes_one_iteration_with_its_inner
   EXPECT_THAT(outer.output, Not(HasSubstr("odd_iteration")));
 }
 
-// Every kind is recorded on all recorded ranks, matched and timed; the steady iteration stays what
-// it is without them.
-TEST_F(UserProgram, odd_iterations_are_timed_and_count_in_the_mean) {
-  const auto summary_of = [&](const std::string& how, const std::vector<std::string>& more) {
-    std::vector<std::string> command = {PRISM_EMULATE, "--target-gpus", "4",
-                                        "--force",     "--out",         folder_ / "out"};
-    command.insert(command.end(), more.begin(), more.end());
-    command.insert(command.end(), {"--", PRISM_PYTHON, PRISM_PROGRAM_DIR "/odd_steps.py", how});
-    const Finished run = RunCommand(command);
-    EXPECT_EQ(run.code, 0) << run.output;
-    return nlohmann::json::parse(ReadText(folder_ / "out/summary.json"));
-  };
-  const auto plain = summary_of("plain", {});
-  EXPECT_TRUE(plain["odd_iterations"].empty());
-  EXPECT_EQ(plain["mean_iteration_time_s"], plain["iteration_time_s"]);
-  const auto odd = summary_of("odd", {"--strict"});
-  EXPECT_EQ(odd["iteration_time_s"], plain["iteration_time_s"]);
-  const double steady = odd["iteration_time_s"].get<double>();
-  std::map<std::string, nlohmann::json> kinds;
-  for (const auto& kind : odd["odd_iterations"]) {
-    kinds[kind["kind"].get<std::string>()] = kind;
-    EXPECT_GT(kind["seconds"].get<double>(), steady) << kind;
-  }
-  EXPECT_EQ(kinds["checkpoint"]["every"], 10);
-  EXPECT_EQ(kinds["evaluation"]["every"], 7);
-  EXPECT_EQ(kinds.count("logging"), 1U);
-  EXPECT_GT(odd["mean_iteration_time_s"].get<double>(), steady);
-}
-
 // The graph is that of the plain program; the edited one has one product more. A real rank
 // enqueues: where no stream waits for both groups, the order does not matter.
 TEST_F(UserProgram, may_use_groups_in_different_order_where_no_stream_waits_for_both) {

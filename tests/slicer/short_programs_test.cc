@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "graph/job/whole_program.h"
 #include "tests/slicer/script_recording.h"
 
 namespace prism::slicer {
@@ -30,6 +31,29 @@ RecordScript ThreeSteps(FirstTime first_time) {
     script.AllReduce(1, 1 << 20, 1);
   }
   return script;
+}
+
+// What comes before the first call on the device, such as a range, does not count.
+TEST(ShortPrograms, one_without_iterations_is_recorded_as_a_whole) {
+  RecordScript script;
+  script.CommInit(1, "dp", 4, 0, 1);
+  script.Marker("warm", true);
+  script.AllReduce(1, 8, 1);
+  script.Marker("warm", false);
+  script.Kernel("fill");
+  const auto record = [&](int32_t steps) {
+    Recorder recorder(
+        {.rank = Rank(0), .warmup_iterations = 0, .steps_per_iteration = steps, .world_size = 4});
+    EXPECT_TRUE(Feed(script, &recorder).ok());
+    EXPECT_EQ(recorder.has_no_iterations(), steps == 1);
+    return recorder.Finish();
+  };
+  EXPECT_THAT(record(1).status().message(), HasSubstr("it stepped no torch optimizer"));
+  const Result<graph::Fragment> whole = record(graph::kWholeProgram);
+  ASSERT_TRUE(whole.ok()) << whole.status().message();
+  EXPECT_EQ(whole->iterations, 1);
+  EXPECT_EQ(whole->program.size(), 5U) << "with the beginning of the one iteration";
+  EXPECT_EQ(whole->comm_slots.size(), 1U);
 }
 
 TEST(ShortPrograms, the_last_iteration_stands_for_all_if_the_one_before_has_first_time_work) {

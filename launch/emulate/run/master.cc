@@ -11,6 +11,7 @@
 #include "graph/base/units.h"
 #include "graph/describe.h"
 #include "graph/file.h"
+#include "graph/job/whole_program.h"
 #include "graph/validate/valid_graph.h"
 #include "launch/emulate/run/co_recording.h"
 #include "launch/emulate/run/gpu_times.h"
@@ -266,6 +267,7 @@ std::string Master::SourceLinesOf(const graph::Graph& graph, Rank rank, uint32_t
   query.program = &graph.role_of(rank).program;
   query.op = op;
   query.iteration = *iteration;
+  query.steps = slice_.length().steps;
   const SharedMemory values("prism-values", slice_.book());
   if (values.valid() && !slice_.book().empty()) {
     query.meeting.values = values.Path();
@@ -346,6 +348,13 @@ Status Master::ReplayAll(RunOutcome* outcome) {
                          replayer::WarnOfNoEffect(outcome->graph, options, outcome->result));
   outcome->replayed_ns = outcome->result.steady_iteration_ns();
   options.traced.clear();
+  if (context_.job.facts.steps_per_iteration == graph::kWholeProgram) {
+    options.traced = {Rank(0)};
+    PRISM_ASSIGN_OR_RETURN(const replayer::ReplayResult traced,
+                           replayer::Replay(outcome->graph, options));
+    outcome->phases = replayer::PhasesOf(outcome->graph, traced);
+    options.traced.clear();
+  }
   outcome->odd_iterations =
       TimeOddIterations(context_, slice_, options, outcome->replayed_ns, &outcome->replay_warnings);
   outcome->low_ns = range.low_ns;

@@ -45,6 +45,7 @@ struct RunOutcome {
   DurationNs high_ns = 0;
   std::vector<graph::Warning> replay_warnings;  // of the last replay
   std::vector<replayer::OddIteration> odd_iterations;
+  std::vector<replayer::Phase> phases;    // of a program without iterations
   std::vector<graph::Warning> warnings;   // of the emulation
   std::map<Rank, std::string> logs;       // of sandbox ranks in the emulation
   std::map<Rank, std::string> snapshots;  // their memory, as the PyTorch memory viewer opens it

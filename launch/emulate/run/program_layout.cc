@@ -14,6 +14,7 @@
 
 #include "graph/base/units.h"
 #include "graph/job/rank_grid.h"
+#include "graph/job/whole_program.h"
 #include "launch/emulate/run/rank_choice.h"
 #include "launch/emulate/sandbox/sandbox_process.h"
 #include "launch/inputs/job_resolution.h"
@@ -144,7 +145,12 @@ Status SettleProgram(const slicer::ProbeStep& found,
                     "something else in between",
                     alike.begin, warmup));
   }
-  if (alike.count < context->options.iterations) {
+  if (first.steps_per_iteration == graph::kWholeProgram) {
+    context->options.iterations = 1;
+    context->logger.Info(
+        "the program has no iterations (optimizer steps of torch, or ranges \"iteration\"): all of "
+        "it is timed, once");
+  } else if (alike.count < context->options.iterations) {
     TellOfFewer(alike, std::ranges::any_of(fragments, &graph::Fragment::varies), context);
     context->options.iterations = alike.count;
   }

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/job/whole_program.h"
 #include "launch/emulate/run/recorded_process.h"
 #include "launch/emulate/sandbox/record_turn.h"
 #include "launch/emulate/sandbox/stall_watch.h"
@@ -177,7 +178,9 @@ Status RecordPass::FinishSlot(Slot& slot) {
   }
   const Status end = EndProgram(slot);
   Result<graph::Fragment> fragment = end.ok() ? slot.recorded.recorder().Finish() : end;
-  const std::optional<int32_t> steps = slot.recorded.recorder().period();
+  const bool is_whole = end.ok() && slot.recorded.recorder().has_no_iterations();
+  const std::optional<int32_t> steps =
+      is_whole ? graph::kWholeProgram : slot.recorded.recorder().period();
   if (tries_.has_value() && tries_->rank == slot.recorded.rank() &&
       (!fragment.ok() || steps.has_value())) {
     const bool beside = slots_.size() > 1;

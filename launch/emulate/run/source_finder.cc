@@ -23,7 +23,8 @@ bool IsShared(OpKind kind) {
 // Counts the ops that involve other ranks: kernels and segments may differ when a rank runs again.
 class Countdown {
  public:
-  explicit Countdown(const SourceQuery& query) : stream_(query.rank), iteration_(query.iteration) {
+  explicit Countdown(const SourceQuery& query)
+      : stream_(query.rank, 0, query.steps), iteration_(query.iteration) {
     for (uint32_t op = 0; op <= query.op; ++op) {
       left_ += IsShared(query.program->kind[op]) ? 1 : 0;
     }

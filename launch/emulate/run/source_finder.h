@@ -17,6 +17,7 @@ struct SourceQuery {
   Rank rank;  // one that was recorded
   const graph::Program* program = nullptr;
   uint32_t op = 0;            // a collective or a group of sends and receives
+  int32_t steps = 1;          // slicer::IterationRule's
   int32_t iteration = 0;      // the recorded one: the rank's number of warm-up iterations
   MeetingPoint meeting = {};  // the values that it was given
 };
