@@ -72,7 +72,23 @@ CallRecorder::CallRecorder(Rank rank) : stream_(rank) {
 
 RankCalls CallRecorder::TakeCalls() {
   calls_.steps = steps();
+  MarkDropped();
   return std::move(calls_);
+}
+
+// A stream on which the program computes waits by its order.
+void CallRecorder::MarkDropped() {
+  std::set<uint16_t> computing = {0};
+  for (const auto& [stream, number] : numbers_) {
+    if (computing_.contains(stream)) {
+      computing.insert(number);
+    }
+  }
+  std::map<uint16_t, uint32_t> counts;
+  for (Call& call : calls_.calls) {
+    const uint32_t count = ++counts[call.stream];
+    call.is_dropped = !computing.contains(call.stream) && count > awaited_[call.stream];
+  }
 }
 
 Status CallRecorder::Consume(const Record& record, std::span<const std::byte> payload) {
@@ -138,6 +154,12 @@ void CallRecorder::See(const Record& record) {
       break;
     case RecordKind::kEventWait:
       Merge(events_[record.event.event], &tails_[record.stream]);
+      Merge(events_[record.event.event], &awaited_);
+      break;
+    case RecordKind::kKernel:
+    case RecordKind::kMatmul:
+    case RecordKind::kMemset:
+      computing_.insert(record.stream);
       break;
     case RecordKind::kSync:
       SeeSync(record);
@@ -269,6 +291,7 @@ void CallRecorder::SeeSync(const Record& record) {
 }
 
 void CallRecorder::WaitFor(const Clock& clock) {
+  Merge(clock, &awaited_);
   Call call = {.kind = CallKind::kHostWait, .step = steps() - 1};
   for (const auto& [stream, count] : clock) {
     if (waited_[stream] < count) {

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -52,6 +53,7 @@ class CallRecorder {
   void SeeTransfer(const channel::Record& record);
   void SeeSync(const channel::Record& record);
   void WaitFor(const Clock& clock);
+  void MarkDropped();
   void AddOnHost(Call call);
   void AddOnStream(Call call, uint16_t stream, bool grouped);
   [[nodiscard]] Call Begin(CallKind kind, uint16_t thread) const;
@@ -67,6 +69,8 @@ class CallRecorder {
   std::map<uint32_t, Clock> events_;
   std::map<uint16_t, std::vector<CalledTransfer>> pending_;  // by thread
   Clock waited_;                                             // what the host has waited for
+  Clock awaited_;                                            // likewise, or any other stream
+  std::set<uint16_t> computing_;                             // the process's streams with kernels
   std::map<std::vector<Rank>, uint32_t> nameless_;           // communicators without a group
   DurationNs gap_ns_ = 0;
   int32_t groups_for_all_ = 0;

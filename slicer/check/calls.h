@@ -69,6 +69,7 @@ struct Call {
   uint32_t object = 0;                // of RankCalls::groups or communicators
   int32_t step = -1;                  // of the program; -1: before the first
   bool is_barrier = false;            // a collective that the program called so
+  bool is_dropped = false;            // nothing waits for it, on a stream of no kernels
   DurationNs gap_ns = 0;              // that the host slept since the last call of stream 0
   graph::CollectiveShape shape = {};  // of a collective; its root is a rank of the job
   std::vector<CalledTransfer> transfers = {};

@@ -16,6 +16,8 @@
 namespace prism::slicer {
 namespace {
 
+constexpr size_t kDroppedShown = 4;
+
 std::optional<CheckFault> FirstFault(const Execution& execution) {
   if (!execution.differing().empty()) {
     return ContradictionOf(execution, execution.meetings()[execution.differing().front()]);
@@ -72,6 +74,32 @@ void WarnOfGroups(std::span<const RankCalls> ranks, std::vector<std::string>* wa
   }
 }
 
+// Legal with NCCL, and more often than not a handle that was forgotten.
+void WarnOfDropped(const Execution& execution, std::vector<std::string>* warnings) {
+  std::vector<std::pair<std::string, std::vector<Rank>>> dropped;  // by call, in order
+  for (uint32_t rank = 0; rank < execution.ranks().size(); ++rank) {
+    const RankCalls& calls = execution.ranks()[rank];
+    for (uint32_t i = 0; i < calls.calls.size() && calls.end == CallsEnd::kExit; ++i) {
+      if (!calls.calls[i].is_dropped) {
+        continue;
+      }
+      const std::string call = CallAtLine(execution, {rank, i});
+      const auto known = std::ranges::find(dropped, call, &decltype(dropped)::value_type::first);
+      std::vector<Rank>& ranks = known == dropped.end()
+                                     ? dropped.emplace_back(call, std::vector<Rank>()).second
+                                     : known->second;
+      if (ranks.empty() || ranks.back() != calls.rank) {
+        ranks.push_back(calls.rank);
+      }
+    }
+  }
+  for (size_t i = 0; i < std::min(dropped.size(), kDroppedShown); ++i) {
+    warnings->push_back(fmt::format(
+        "{} for {}: what reads its result may come before it; call wait() of its handle",
+        RanksDo(dropped[i].second, "never waits", "never wait"), dropped[i].first));
+  }
+}
+
 }  // namespace
 
 CheckResult CheckCalls(std::span<const RankCalls> ranks) {
@@ -97,6 +125,7 @@ CheckResult CheckCalls(std::span<const RankCalls> ranks) {
     result.faults.push_back(TimeoutFault(execution, *late));
   }
   WarnOfGroups(ranks, &result.warnings);
+  WarnOfDropped(execution, &result.warnings);
   return result;
 }
 

@@ -4,7 +4,7 @@ checkpoint: after training rank 0 alone saves once more, in a function that ends
 group of one rank, without training. own_group: every rank makes only its own group. order: one rank
 comes to two groups in the other order, and waits for each. twice: rank 0 sums twice as many
 elements, without training. uneven: odd ranks have one batch less. save: rank 0 saves for longer than
-the group's time-out.
+the group's time-out. dropped: nobody waits for a sum that was started asynchronously.
 """
 
 import datetime
@@ -62,6 +62,9 @@ for step in range(6 - (rank % 2 if fault == "uneven" else 0)):
         total(4, half)
     if step % 3 == 2:
         save()
+if fault == "dropped":
+    dist.all_reduce(torch.ones(24, device=device), async_op=True)
+    sys.exit()
 if fault == "checkpoint" and rank == 0:
     save()
 dist.barrier()

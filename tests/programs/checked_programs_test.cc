@@ -63,10 +63,19 @@ TEST(CheckedPrograms, right_ones_have_no_fault) {
     const Checked checked = Check(right);
     EXPECT_EQ(checked.code, 0) << checked.report.dump(1);
     EXPECT_EQ(checked.report["verdict"], "ok");
+    EXPECT_TRUE(checked.report["warnings"].empty()) << checked.report.dump(1);
     EXPECT_EQ(checked.report["sentence"], "no fault on 4 of 4 ranks");
     EXPECT_EQ(checked.report["checked_until"], "exit");
     EXPECT_TRUE(checked.report["assumed"].empty());
   }
+}
+
+TEST(CheckedPrograms, a_handle_that_is_never_waited_for_is_a_warning) {
+  const Checked checked = Check("dropped");
+  EXPECT_EQ(checked.code, 0) << checked.report.dump(1);
+  ASSERT_EQ(checked.report["warnings"].size(), 1U) << checked.report.dump(1);
+  const std::string warning = checked.report["warnings"][0].get<std::string>();
+  EXPECT_NE(warning.find("all_reduce of 24 float32"), std::string::npos) << warning;
 }
 
 TEST(CheckedPrograms, a_save_of_one_rank_alone_ends_in_a_rank_that_has_left) {

@@ -144,6 +144,20 @@ TEST(Check, ranks_that_do_the_same_have_no_fault) {
   EXPECT_TRUE(result.warnings.empty());
 }
 
+TEST(Check, a_call_that_nothing_waits_for_is_a_warning) {
+  std::vector<RankCalls> ranks;
+  for (uint32_t rank = 0; rank < 3; ++rank) {
+    ranks.push_back(Started(rank).Sum(0, 10).Sum(0, 11, 8, false).Take());
+    ranks.back().calls.back().is_dropped = rank > 0;
+  }
+  const CheckResult result = CheckCalls(ranks);
+  EXPECT_TRUE(result.faults.empty());
+  ASSERT_EQ(result.warnings.size(), 1U);
+  EXPECT_EQ(result.warnings[0].find("ranks 1, 2 never wait for all_reduce of 8 float32"), 0U)
+      << result.warnings[0];
+  EXPECT_NE(result.warnings[0].find("train.py:11"), std::string::npos) << result.warnings[0];
+}
+
 TEST(Check, ranks_that_were_not_recorded_are_taken_to_be_there) {
   const std::vector<RankCalls> ranks = {
       Started(0).Sum(0, 10).Message(true, 1, 11).Take(),
