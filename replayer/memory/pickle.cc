@@ -1,8 +1,9 @@
 #include "replayer/memory/pickle.h"
 
-#include <bit>
+#include <array>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -45,9 +46,20 @@ enum Opcode : uint8_t {
 
 constexpr uint8_t kNewestProtocol = 5;
 
-// A few bytes of a pickle can create a value of some hundred bytes, so the number of values is
-// bounded.
-constexpr size_t kMaxValues = size_t{1} << 26;
+constexpr uint32_t kNoPiece = 0xFFFFFFFF;
+constexpr uint32_t kPieceHead = 2;  // words before its elements
+
+uint32_t FirstPiece(const PickleValue& container) {
+  return static_cast<uint32_t>(container.number);
+}
+
+uint32_t LastPiece(const PickleValue& container) {
+  return static_cast<uint32_t>(static_cast<uint64_t>(container.number) >> 32U);
+}
+
+int64_t Pieces(uint32_t first, uint32_t last) {
+  return static_cast<int64_t>(uint64_t{last} << 32U | first);
+}
 
 }  // namespace
 
@@ -121,30 +133,70 @@ std::string PickleWriter::Finish() {
   return std::move(out_);
 }
 
-const PickleValue* PickleTree::Find(const PickleValue& dict, std::string_view key) const {
-  if (dict.kind != PickleValue::Kind::kDict) {
-    return nullptr;
-  }
-  for (size_t i = 0; i + 1 < dict.elements.size(); i += 2) {
-    const PickleValue& candidate = values_[dict.elements[i]];
-    if (candidate.kind == PickleValue::Kind::kString && candidate.text == key) {
-      return &values_[dict.elements[i + 1]];
+std::string_view PickleTree::Text(const PickleValue& value) const {
+  return value.kind == PickleValue::Kind::kString
+             ? bytes_.substr(static_cast<size_t>(value.number), value.count)
+             : std::string_view();
+}
+
+template <typename Visit>
+void PickleTree::ForElements(const PickleValue& value, const Visit& visit) const {
+  const bool holds =
+      value.kind == PickleValue::Kind::kSequence || value.kind == PickleValue::Kind::kDict;
+  uint32_t piece = holds && value.count > 0 ? FirstPiece(value) : kNoPiece;
+  for (; piece != kNoPiece; piece = pieces_[piece + 1]) {
+    for (uint32_t i = 0; i < pieces_[piece]; ++i) {
+      if (!visit(pieces_[piece + kPieceHead + i])) {
+        return;
+      }
     }
   }
-  return nullptr;
+}
+
+std::vector<uint32_t> PickleTree::Elements(const PickleValue& value) const {
+  std::vector<uint32_t> elements;
+  ForElements(value, [&](uint32_t element) {
+    elements.push_back(element);
+    return true;
+  });
+  return elements;
+}
+
+const PickleValue* PickleTree::Find(const PickleValue& dict, std::string_view key) const {
+  const PickleValue* found = nullptr;
+  bool is_key = false;
+  bool matches = false;
+  if (dict.kind == PickleValue::Kind::kDict) {
+    ForElements(dict, [&](uint32_t element) {
+      is_key = !is_key;
+      found = matches ? &values_[element] : nullptr;
+      matches = is_key && values_[element].kind == PickleValue::Kind::kString &&
+                Text(values_[element]) == key;
+      return found == nullptr;
+    });
+  }
+  return found;
 }
 
 // The stack machine of pickle. Every step checks what it takes from the input and from the stack.
 class PickleReader {
  public:
-  PickleReader(std::string_view bytes, const std::string& name) : bytes_(bytes), name_(name) {}
+  PickleReader(std::string_view bytes, const std::string& name) : bytes_(bytes), name_(name) {
+    tree_.bytes_ = bytes;
+    small_.fill(kUnknown);
+  }
 
   Result<PickleTree> Read() {
     while (!stopped_) {
       const size_t at = position_;
       const std::optional<uint64_t> opcode = Take(1);
-      if (!opcode || tree_.values_.size() > kMaxValues || !Step(static_cast<uint8_t>(*opcode))) {
+      if (!opcode || !Step(static_cast<uint8_t>(*opcode))) {
         return BadFile(fmt::format("{}: byte {} of its pickle cannot be read", name_, at));
+      }
+      if (Taken() > kFreePickleBytes + kMostPickleRatio * bytes_.size()) {
+        return BadFile(
+            fmt::format("{}: byte {} of its pickle: its values take more than {} times its size",
+                        name_, at, kMostPickleRatio));
       }
     }
     tree_.root_ = stack_.back();
@@ -153,6 +205,14 @@ class PickleReader {
 
  private:
   using Kind = PickleValue::Kind;
+
+  static constexpr uint32_t kUnknown = 0xFFFFFFFF;
+  static constexpr int64_t kSmall = 256;
+
+  [[nodiscard]] size_t Taken() const {
+    return tree_.values_.size() * sizeof(PickleValue) + marks_.size() * sizeof(size_t) +
+           (tree_.pieces_.size() + stack_.size() + memo_.size()) * sizeof(uint32_t);
+  }
 
   std::optional<uint64_t> Take(size_t bytes) {
     if (bytes_.size() - position_ < bytes) {
@@ -166,17 +226,26 @@ class PickleReader {
     return value;
   }
 
-  bool Push(PickleValue value) {
+  bool Push(const PickleValue& value) {
     stack_.push_back(static_cast<uint32_t>(tree_.values_.size()));
-    tree_.values_.push_back(std::move(value));
+    tree_.values_.push_back(value);
     return true;
   }
 
+  // Values that never change and are written often are one.
   bool PushNumber(Kind kind, int64_t number) {
-    PickleValue value;
-    value.kind = kind;
-    value.number = number;
-    return Push(std::move(value));
+    const bool is_small = kind == Kind::kInt && number >= 0 && number < kSmall;
+    const int64_t place = is_small ? number : kSmall + number;
+    if (!is_small && kind == Kind::kInt) {
+      return Push({kind, 0, number});
+    }
+    uint32_t& known = small_[static_cast<size_t>(kind == Kind::kNone ? kSmall + 2 : place)];
+    if (known == kUnknown) {
+      known = static_cast<uint32_t>(tree_.values_.size());
+      tree_.values_.push_back({kind, 0, number});
+    }
+    stack_.push_back(known);
+    return true;
   }
 
   bool PushString(size_t length_bytes) {
@@ -184,11 +253,9 @@ class PickleReader {
     if (!length || bytes_.size() - position_ < *length) {
       return false;
     }
-    PickleValue value;
-    value.kind = Kind::kString;
-    value.text = bytes_.substr(position_, *length);
+    const auto begin = static_cast<int64_t>(position_);
     position_ += *length;
-    return Push(std::move(value));
+    return Push({Kind::kString, static_cast<uint32_t>(*length), begin});
   }
 
   // Two's complement, little endian, of up to 9 bytes: the top bit of an address may be set.
@@ -211,25 +278,28 @@ class PickleReader {
     return PushNumber(Kind::kInt, static_cast<int64_t>(value));
   }
 
-  bool PushFloat() {
-    const std::optional<uint64_t> bits = Take(8);
-    if (!bits) {
-      return false;
-    }
-    uint64_t swapped = 0;  // big endian
-    for (unsigned i = 0; i < 8; ++i) {
-      swapped |= ((*bits >> (8U * i)) & 0xFFU) << (8U * (7U - i));
-    }
-    PickleValue value;
-    value.kind = Kind::kFloat;
-    value.real = std::bit_cast<double>(swapped);
-    return Push(std::move(value));
-  }
+  bool PushContainer(Kind kind) { return Push({kind, 0, Pieces(kNoPiece, kNoPiece)}); }
 
-  bool PushContainer(Kind kind) {
-    PickleValue value;
-    value.kind = kind;
-    return Push(std::move(value));
+  // The stack above `begin`, as the container's next elements.
+  void Fill(size_t begin, PickleValue* container) {
+    const auto count = static_cast<uint32_t>(stack_.size() - begin);
+    std::deque<uint32_t>& pieces = tree_.pieces_;
+    const uint32_t last = LastPiece(*container);
+    const bool grows = last != kNoPiece && last + kPieceHead + pieces[last] == pieces.size();
+    if (count > 0 && !grows) {
+      const auto piece = static_cast<uint32_t>(pieces.size());
+      pieces.insert(pieces.end(), {0, kNoPiece});
+      if (last != kNoPiece) {
+        pieces[last + 1] = piece;
+      }
+      container->number = Pieces(last == kNoPiece ? piece : FirstPiece(*container), piece);
+    }
+    if (count > 0) {
+      pieces[LastPiece(*container)] += count;
+      container->count += count;
+    }
+    pieces.insert(pieces.end(), stack_.begin() + static_cast<ptrdiff_t>(begin), stack_.end());
+    stack_.resize(begin);
   }
 
   // Moves the stack above `begin` into the container below it, which stays on the stack.
@@ -242,9 +312,7 @@ class PickleReader {
     if (container.kind != kind || (kind == Kind::kDict && count % 2 != 0)) {
       return false;
     }
-    container.elements.insert(container.elements.end(),
-                              stack_.begin() + static_cast<ptrdiff_t>(begin), stack_.end());
-    stack_.resize(begin);
+    Fill(begin, &container);
     return true;
   }
 
@@ -261,11 +329,9 @@ class PickleReader {
     if (begin > stack_.size() || (!marks_.empty() && marks_.back() > begin)) {
       return false;
     }
-    PickleValue tuple;
-    tuple.kind = Kind::kSequence;
-    tuple.elements.assign(stack_.begin() + static_cast<ptrdiff_t>(begin), stack_.end());
-    stack_.resize(begin);
-    return Push(std::move(tuple));
+    PickleValue tuple = {Kind::kSequence, 0, Pieces(kNoPiece, kNoPiece)};
+    Fill(begin, &tuple);
+    return Push(tuple);
   }
 
   bool MakeTupleOf(size_t count) {
@@ -285,17 +351,22 @@ class PickleReader {
     if (!index || stack_.empty()) {
       return false;
     }
+    if (*index >= memo_.size()) {
+      if (*index > bytes_.size()) {
+        return false;  // they are numbered as they come
+      }
+      memo_.resize(*index + 1, kUnknown);
+    }
     memo_[*index] = stack_.back();
     return true;
   }
 
   bool Recall(size_t index_bytes) {
     const std::optional<uint64_t> index = Take(index_bytes);
-    const auto found = index ? memo_.find(*index) : memo_.end();
-    if (found == memo_.end()) {
+    if (!index || *index >= memo_.size() || memo_[*index] == kUnknown) {
       return false;
     }
-    stack_.push_back(found->second);
+    stack_.push_back(memo_[*index]);
     return true;
   }
 
@@ -349,7 +420,7 @@ class PickleReader {
   bool StepValue(uint8_t opcode) {
     switch (opcode) {
       case kNone:
-        return Push({});
+        return PushNumber(Kind::kNone, 0);
       case kNewTrue:
         return PushNumber(Kind::kBool, 1);
       case kNewFalse:
@@ -363,7 +434,7 @@ class PickleReader {
       case kLong1:
         return PushLong();
       case kBinFloat:
-        return PushFloat();
+        return Take(sizeof(double)) && Push({Kind::kFloat, 0, 0});
       case kShortBinUnicode:
         return PushString(1);
       case kBinUnicode:
@@ -394,7 +465,8 @@ class PickleReader {
   PickleTree tree_;
   std::vector<uint32_t> stack_;
   std::vector<size_t> marks_;  // sizes of the stack
-  std::map<uint64_t, uint32_t> memo_;
+  std::vector<uint32_t> memo_;
+  std::array<uint32_t, kSmall + 3> small_ = {};  // integers, booleans and None
 };
 
 Result<PickleTree> ReadPickle(std::string_view bytes, const std::string& name) {

@@ -2,7 +2,9 @@
 // strings, lists, tuples and dictionaries with string keys. Nothing that imports or calls anything.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <string>
 #include <string_view>
@@ -38,16 +40,14 @@ class PickleWriter {
   std::map<std::string, uint32_t> memo_;
 };
 
-// A value read from a pickle. Containers refer to their elements by index into PickleTree, since a
-// pickle may refer to the same value twice.
+// A value read from a pickle; what it holds is in its PickleTree, since a pickle may refer to the
+// same value twice.
 struct PickleValue {
   enum class Kind : uint8_t { kNone, kBool, kInt, kFloat, kString, kSequence, kDict };
 
   Kind kind = Kind::kNone;
-  int64_t number = 0;              // kBool, kInt
-  double real = 0;                 // kFloat
-  std::string text;                // kString
-  std::vector<uint32_t> elements;  // kSequence: values; kDict: keys and values alternating
+  uint32_t count = 0;  // kString: bytes; kSequence: elements; kDict: keys and values
+  int64_t number = 0;  // kBool, kInt; of others where what they hold is
 };
 
 class PickleTree {
@@ -56,18 +56,33 @@ class PickleTree {
 
   [[nodiscard]] const PickleValue& root() const { return values_[root_]; }
 
+  // kString.
+  [[nodiscard]] std::string_view Text(const PickleValue& value) const;
+
+  // kSequence: values; kDict: keys and values alternating. Indices for at().
+  [[nodiscard]] std::vector<uint32_t> Elements(const PickleValue& value) const;
+
   // The value of a dictionary's key; nullptr if it has no such key or is not a dictionary.
   [[nodiscard]] const PickleValue* Find(const PickleValue& dict, std::string_view key) const;
 
  private:
   friend class PickleReader;
 
-  std::vector<PickleValue> values_;
+  template <typename Visit>  // until it returns false
+  void ForElements(const PickleValue& value, const Visit& visit) const;
+
+  std::string_view bytes_;
+  std::deque<PickleValue> values_;  // grows without a copy
+  std::deque<uint32_t> pieces_;     // of containers: elements, the next piece, and the elements
   uint32_t root_ = 0;
 };
 
-// kBadFile, with the position, for an opcode outside this subset and for a pickle that is
-// truncated, too large or malformed.
+// What a pickle may take in memory beside its bytes: a few of them can stand for many values.
+inline constexpr size_t kMostPickleRatio = 3;
+inline constexpr size_t kFreePickleBytes = size_t{16} << 20U;
+
+// `bytes` must outlive the tree. kBadFile, with the position, for an opcode outside this subset and
+// for a pickle that is truncated, malformed or takes more than kMostPickleRatio times its size.
 Result<PickleTree> ReadPickle(std::string_view bytes, const std::string& name);
 
 }  // namespace prism::replayer

@@ -45,13 +45,14 @@ void ReadGroups(const PickleValue* config, PickleFields* fields, FlightDump* dum
     return;
   }
   const PickleTree& tree = fields->tree();
-  for (size_t i = 0; i + 1 < config->elements.size(); i += 2) {
-    const PickleValue& key = tree.at(config->elements[i]);
-    const PickleValue& group = tree.at(config->elements[i + 1]);
+  const std::vector<uint32_t> elements = tree.Elements(*config);
+  for (size_t i = 0; i + 1 < elements.size(); i += 2) {
+    const PickleValue& key = tree.at(elements[i]);
+    const PickleValue& group = tree.at(elements[i + 1]);
     FlightGroup read;
     read.description = fields->Text(group, "desc");
     read.ranks = ParseRankList(fields->Text(group, "ranks"), fields);
-    dump->groups.emplace(key.text, std::move(read));
+    dump->groups.emplace(tree.Text(key), std::move(read));
   }
 }
 
@@ -66,7 +67,7 @@ FlightTensors ReadTensors(const PickleValue& entry, const std::string& side, Pic
     tensors.sizes.push_back(std::move(sizes));
   }
   for (const PickleValue* type : fields->Elements(tree.Find(entry, side + "_dtypes"))) {
-    tensors.types.push_back(type->text);
+    tensors.types.emplace_back(tree.Text(*type));
   }
   if (tensors.types.size() != tensors.sizes.size()) {
     fields->Fail();
@@ -82,7 +83,7 @@ FlightEntry ReadEntry(const PickleValue& dict, PickleFields* fields) {
   entry.p2p_seq_id = fields->Int(dict, "p2p_seq_id", 0);
   entry.op_id = fields->Int(dict, "op_id", 0);
   const auto group = fields->Elements(tree.Find(dict, "process_group"));
-  entry.group = group.empty() ? std::string() : group.front()->text;
+  entry.group = std::string(group.empty() ? std::string_view() : tree.Text(*group.front()));
   entry.name = fields->Text(dict, "profiling_name");
   entry.input = ReadTensors(dict, "input", fields);
   entry.output = ReadTensors(dict, "output", fields);

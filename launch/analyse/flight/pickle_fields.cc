@@ -19,7 +19,7 @@ int64_t PickleFields::Int(const PickleValue& dict,
 std::string PickleFields::Text(const PickleValue& dict, const char* key) {
   const PickleValue* const value = tree_.Find(dict, key);
   failed_ = failed_ || value == nullptr || value->kind != Kind::kString;
-  return failed_ ? std::string() : value->text;
+  return std::string(failed_ ? std::string_view() : tree_.Text(*value));
 }
 
 bool PickleFields::Flag(const PickleValue& dict, const char* key) const {
@@ -29,12 +29,12 @@ bool PickleFields::Flag(const PickleValue& dict, const char* key) const {
 
 std::vector<const PickleValue*> PickleFields::Elements(const PickleValue* list) {
   std::vector<const PickleValue*> elements;
-  if (list == nullptr || list->kind != Kind::kSequence || list->elements.size() > elements_left_) {
+  if (list == nullptr || list->kind != Kind::kSequence || list->count > elements_left_) {
     failed_ = true;
     return elements;
   }
-  elements_left_ -= list->elements.size();
-  for (const uint32_t element : list->elements) {
+  elements_left_ -= list->count;
+  for (const uint32_t element : tree_.Elements(*list)) {
     elements.push_back(&tree_.at(element));
   }
   return elements;

@@ -169,15 +169,15 @@ class SnapshotReader {
 
   uint32_t Stack(const PickleValue& dict) {
     const PickleValue* const list = tree_.Find(dict, "frames");
-    if (list == nullptr || list->elements.empty()) {
+    if (list == nullptr || list->count == 0) {
       return kNoStack;
     }
     const auto [known, is_new] = stack_of_list_.try_emplace(list, kNoStack);
     if (!is_new) {
       return known->second;
     }
-    const auto [same, differs] =
-        stack_of_frames_.try_emplace(list->elements, static_cast<uint32_t>(file_.stacks.size()));
+    const auto [same, differs] = stack_of_frames_.try_emplace(
+        tree_.Elements(*list), static_cast<uint32_t>(file_.stacks.size()));
     if (differs) {
       std::vector<Frame> frames;
       for (const PickleValue* const frame : fields_.Dicts(list)) {
@@ -221,7 +221,7 @@ class SnapshotReader {
 
   [[nodiscard]] bool IsPrivate(const PickleValue& segment) const {
     const PickleValue* const pool = tree_.Find(segment, "segment_pool_id");
-    return pool != nullptr && std::ranges::any_of(pool->elements, [&](uint32_t part) {
+    return pool != nullptr && std::ranges::any_of(tree_.Elements(*pool), [&](uint32_t part) {
              return tree_.at(part).number != 0;
            });
   }
@@ -248,7 +248,7 @@ class SnapshotReader {
     for (const char* const key : {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"}) {
       const PickleValue* const text = tree_.Find(settings, key);
       if (text != nullptr && text->kind == Kind::kString && file_.settings.empty()) {
-        file_.settings = text->text;
+        file_.settings = tree_.Text(*text);
       }
     }
   }
