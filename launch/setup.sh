@@ -9,7 +9,7 @@ debian_packages=(
   g++ cmake ninja-build python3-venv
   libopenmpi-dev openmpi-bin libprotobuf-dev protobuf-compiler libfmt-dev
   libtomlplusplus-dev libzstd-dev zlib1g-dev libxxhash-dev nlohmann-json3-dev rapidjson-dev
-  libjemalloc-dev
+  libjemalloc-dev libsqlite3-dev
 )
 test_debian_packages=(
   clang-format-19 libgtest-dev libgmock-dev librapidcheck-dev libsimgrid-dev

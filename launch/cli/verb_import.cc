@@ -18,8 +18,10 @@
 #include "graph/file.h"
 #include "graph/validate/limits.h"
 #include "launch/cli/verb.h"
+#include "launch/inputs/cluster_text.h"
 #include "launch/inputs/measured_cluster.h"
 #include "launch/inputs/named_format.h"
+#include "launch/inputs/nccl_topology.h"
 #include "launch/inputs/network_cluster.h"
 #include "launch/inputs/presets.h"
 #include "slicer/import/astra/network_file.h"
@@ -29,6 +31,7 @@
 #include "slicer/import/chakra/trace_names.h"
 #include "slicer/import/goal/goal_import.h"
 #include "slicer/import/kineto/kineto_import.h"
+#include "slicer/import/nsys/nsys_file.h"
 
 namespace prism::launch {
 namespace {
@@ -63,6 +66,7 @@ struct Settings {
 struct ImportFormat {
   const char* name;
   size_t max_files;
+  // Null: it becomes no graph.
   Result<ImportResult> (*read)(std::vector<std::string> files, const Settings& settings);
   std::vector<std::string> flags;  // that apply to it
 };
@@ -98,9 +102,9 @@ Result<ImportResult> ReadSimAi(std::vector<std::string> files, const Settings& s
   return ReadLayers(files, settings, slicer::LayerDialect::kSimAi);
 }
 
-Result<ImportResult> ReadKineto(std::vector<std::string> files, const Settings& settings) {
-  PRISM_ASSIGN_OR_RETURN(ImportResult result,
-                         slicer::ImportKineto(files, settings.options, settings.choice));
+// The cluster and the transfers of what profiles gave.
+Result<ImportResult> WithMeasured(Result<ImportResult> read, const Settings& settings) {
+  PRISM_ASSIGN_OR_RETURN(ImportResult result, std::move(read));
   graph::Graph& graph = result.graph;
   if (settings.measured) {
     PRISM_ASSIGN_OR_RETURN(const std::optional<graph::ClusterSpec> cluster,
@@ -119,6 +123,14 @@ Result<ImportResult> ReadKineto(std::vector<std::string> files, const Settings& 
   return result;
 }
 
+Result<ImportResult> ReadKineto(std::vector<std::string> files, const Settings& settings) {
+  return WithMeasured(slicer::ImportKineto(files, settings.options, settings.choice), settings);
+}
+
+Result<ImportResult> ReadNsys(std::vector<std::string> files, const Settings& settings) {
+  return WithMeasured(slicer::ImportNsys(files, settings.options, settings.choice), settings);
+}
+
 const std::vector<ImportFormat>& Formats() {
   static const std::vector<ImportFormat> kImportFormats = {
       {"goal", 1, ReadGoal, {}},
@@ -126,6 +138,8 @@ const std::vector<ImportFormat>& Formats() {
       {"astra", 1, ReadAstra, {"network", "target-gpus", "time-unit"}},
       {"simai", 1, ReadSimAi, {"network", "target-gpus"}},
       {"kineto", kManyFiles, ReadKineto, {"target-gpus", "step", "range"}},
+      {"nsys", kManyFiles, ReadNsys, {"target-gpus", "range"}},
+      {"nccl-topology", 1, nullptr, {}},
   };
   return kImportFormats;
 }
@@ -267,9 +281,48 @@ Status LimitMemory(double gib) {
              : EnvironmentLacks("--max-memory: the machine does not limit memory");
 }
 
+// A machine as NCCL found it is no workload: a cluster file of it.
+Result<VerbOutput> ImportTopology(const VerbArguments& arguments, const ImportArguments& asked) {
+  const std::string& file = arguments.operands()[1];
+  if (arguments.operands().size() > 2) {
+    return InvalidArgument("nccl-topology takes one file");
+  }
+  for (const auto& [key, given] : arguments.given()) {
+    if (key != "o" && key != "cluster") {
+      return InvalidArgument(
+          fmt::format("{} does not apply to nccl-topology; leave it out", given.origin));
+    }
+  }
+  if (asked.out.empty()) {
+    return InvalidArgument("no output file; name one with -o CLUSTER.toml");
+  }
+  PRISM_RETURN_IF_ERROR(arguments.CheckOutput("o", {file}));
+  PRISM_ASSIGN_OR_RETURN(const std::string text, ReadFile(file));
+  PRISM_ASSIGN_OR_RETURN(const NcclTopology topology, ParseNcclTopology(text, file));
+  const std::string found =
+      arguments.Has("cluster") ? asked.cluster : PresetOfCompute(topology.compute);
+  const std::string& base = found.empty() ? asked.cluster : found;
+  PRISM_ASSIGN_OR_RETURN(graph::ClusterSpec cluster, LoadCluster(base));
+  std::vector<std::string> notes;
+  UseNcclTopology(topology, file, &cluster, &notes);
+  cluster.name = std::filesystem::path(asked.out).stem();
+  PRISM_RETURN_IF_ERROR(WriteFileAtomically(asked.out, ClusterText(cluster)));
+  VerbOutput output;
+  output.text =
+      fmt::format("{}: {} GPUs of compute capability {}.{} a node, based on {}\n", asked.out,
+                  topology.gpus, topology.compute / 10, topology.compute % 10, base);
+  for (const std::string& note : notes) {
+    output.text += fmt::format("  assumed   {}\n", note);
+  }
+  return output;
+}
+
 Result<VerbOutput> RunImportVerb(const VerbArguments& arguments, const ImportArguments& asked) {
   PRISM_ASSIGN_OR_RETURN(const ImportFormat* const format,
                          FindFormat(Formats(), arguments.operands().front()));
+  if (format->read == nullptr) {
+    return ImportTopology(arguments, asked);
+  }
   PRISM_ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOf(arguments, *format));
   if (files.size() > format->max_files) {
     return InvalidArgument(fmt::format("{} takes one file, got {}", format->name,
@@ -317,6 +370,9 @@ Verb ImportVerb() {
        "          with the measured times of kernels, transfers and host; --target-gpus N: a "
        "larger job of\n"
        "          ranks like them\n"
+       "  nsys    Nsight Systems' SQLite exports, likewise: each process with kernels is a rank\n"
+       "  nccl-topology\n"
+       "          what NCCL_TOPO_DUMP_FILE names: a cluster file of that machine, not a graph\n"
        "What the file leaves open is counted and listed among the graph's assumptions. A file "
        "that\n"
        "is damaged or cannot run gives exit code 3 and no graph. A schedule runs once, but\n"
@@ -336,15 +392,15 @@ Verb ImportVerb() {
         "instead of the cluster's (chakra, astra, simai)",
         "none"},
        {"target-gpus", &A::target_gpus, WholeNumber(1, graph::kMaxRanks),
-        "ranks of the graph (chakra, astra, simai, kineto)", "as the files say"},
+        "ranks of the graph (chakra, astra, simai, kineto, nsys)", "as the files say"},
        {"time-unit", &A::time_unit, OneOf({"ns", "us"}), "unit of compute times (astra)", "us"},
        {"max-memory", &A::max_memory, NumberAbove0("GIB"),
         "memory that the import may take; exit code 5 where it needs more", "what there is"},
        {"step", &A::step, WholeNumber(0, graph::kMaxProgramNs),
         "N of the mark ProfilerStep#N that counts (kineto)", "that of median duration"},
        {"range", &A::range, Text("NAME[:N]"),
-        "the host range that counts as the step: of that name, the N-th of them (kineto)",
-        "ProfilerStep#N; without N, that of median duration"}},
+        "the host range that counts as the step: of that name, the N-th of them (kineto, nsys)",
+        "the marked steps; without N, that of median duration"}},
       RunImportVerb);
 }
 

@@ -14,6 +14,7 @@
 #include "graph/validate/limits.h"
 #include "graph/validate/valid_graph.h"
 #include "launch/analyse/explanation.h"
+#include "launch/analyse/nccl/nccl_log.h"
 #include "launch/analyse/profile/profile_report.h"
 #include "launch/analyse/replay_summary.h"
 #include "launch/cli/json_leaves.h"
@@ -104,14 +105,24 @@ Status CheckFlags(const VerbArguments& arguments, bool of_profiles) {
   return OkStatus();
 }
 
-Result<VerbOutput> ReportProfiles(const VerbArguments& arguments) {
-  PRISM_RETURN_IF_ERROR(arguments.CheckOutput("html", arguments.operands()));
+Result<TableReport> TablesOf(const VerbArguments& arguments) {
   ProfileChoice choice;
   PRISM_RETURN_IF_ERROR(ReadOptions(ProfileTable(), arguments.given(), &choice));
   if (choice.last_step && choice.step >= 0) {
     return InvalidArgument("--step and --last-step both choose what counts; name one");
   }
-  PRISM_ASSIGN_OR_RETURN(const TableReport report, ReportOfProfiles(arguments.operands(), choice));
+  if (!IsNcclLog(arguments.operands().front())) {
+    return ReportOfProfiles(arguments.operands(), choice);
+  }
+  if (choice.last_step || choice.step >= 0) {
+    return InvalidArgument("--step and --last-step do not apply to logs of NCCL; leave them out");
+  }
+  return ReportOfNcclLogs(arguments.operands());
+}
+
+Result<VerbOutput> ReportTables(const VerbArguments& arguments) {
+  PRISM_RETURN_IF_ERROR(arguments.CheckOutput("html", arguments.operands()));
+  PRISM_ASSIGN_OR_RETURN(const TableReport report, TablesOf(arguments));
   if (arguments.Has("html")) {
     PRISM_RETURN_IF_ERROR(WriteFileAtomically(arguments.Text("html"), TablesHtml(report)));
   }
@@ -121,10 +132,11 @@ Result<VerbOutput> ReportProfiles(const VerbArguments& arguments) {
 }
 
 Result<VerbOutput> RunReport(const VerbArguments& arguments) {
-  const bool of_profiles = IsProfileFile(arguments.operands().front());
+  const std::string& first = arguments.operands().front();
+  const bool of_profiles = IsProfileFile(first) || IsNcclLog(first);
   PRISM_RETURN_IF_ERROR(CheckFlags(arguments, of_profiles));
   if (of_profiles) {
-    return ReportProfiles(arguments);
+    return ReportTables(arguments);
   }
   if (arguments.operands().size() > 1) {
     return InvalidArgument("reports are of one run or graph, or of profiles; name one");
@@ -174,9 +186,10 @@ Verb ReportVerb() {
       "The numbers are those of the run's graph: where a program departed from it, only the "
       "warnings\n"
       "say so.\n"
-      "PROFILE is what torch.profiler exports, .json or .json.gz, of one rank or more: idle time "
-      "by\ncause, overlap, kernels, ops, launches, copies, memory and stacks, as Holistic Trace "
-      "Analysis\ndefines them where it does.\n",
+      "PROFILE is what torch.profiler exports, .json or .json.gz, or Nsight Systems as SQLite, of "
+      "one\nrank or more: idle time by cause, overlap, kernels, ops, launches, copies, memory and "
+      "stacks,\nas Holistic Trace Analysis defines them where it does. PROFILE may also be logs of "
+      "NCCL\n(NCCL_DEBUG=INFO): groups, channels, connections, algorithms.\n",
       1,
       graph::kMaxRanks,
       ExplanationOptions()};

@@ -102,6 +102,7 @@ const std::vector<std::pair<std::string, std::vector<std::string>>> kOwners = {
     {"toml++/",
      {"launch/inputs/config_file.cc", "launch/inputs/toml_library.cc",
       "launch/inputs/toml_reader.cc"}},
+    {"sqlite3.h", {"slicer/import/nsys/sqlite_rows.cc"}},
     {"zlib.h", {"graph/base/compress.cc"}},
     {"zstd.h", {"graph/base/compress.cc"}},
     {"fmt/", {"graph/", "slicer/", "replayer/", "launch/", "experiments/published/"}},

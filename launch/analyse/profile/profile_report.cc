@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 #include <system_error>
 #include <utility>
 
@@ -11,20 +12,49 @@
 #include "graph/base/compress.h"
 #include "graph/base/file.h"
 #include "graph/base/units.h"
+#include "slicer/import/nsys/nsys_file.h"
+#include "slicer/import/nsys/sqlite_rows.h"
 #include "slicer/import/source_files.h"
 
 namespace prism::launch {
 namespace {
 
+constexpr size_t kLook = 64;                         // bytes of a file that tell what it is
 constexpr size_t kMaxTraceBytes = size_t{1} << 34U;  // of one that was packed
 
-Result<RankProfile> ReadProfile(const std::string& file, const ProfileChoice& choice) {
-  PRISM_ASSIGN_OR_RETURN(const slicer::SourceFiles opened,
-                         slicer::SourceFiles::Open({file}, kMaxTraceBytes));
-  PRISM_ASSIGN_OR_RETURN(
-      const slicer::KinetoTrace trace,
-      slicer::ReadKinetoTrace(opened.sources().front().bytes, file, "", slicer::KinetoParts::kAll));
-  return ProfileRank(trace, choice, file);
+// One file of torch.profiler is of one rank, one of Nsight Systems of each process.
+Result<std::vector<RankProfile>> ReadProfile(const std::string& file, const ProfileChoice& choice) {
+  constexpr auto kAll = slicer::KinetoParts::kAll;
+  std::vector<slicer::KinetoTrace> traces;
+  if (slicer::IsSqlite(ReadBeginning(file, kLook))) {
+    PRISM_ASSIGN_OR_RETURN(traces, slicer::ReadNsysTraces(file, "", kAll));
+  } else {
+    PRISM_ASSIGN_OR_RETURN(const slicer::SourceFiles opened,
+                           slicer::SourceFiles::Open({file}, kMaxTraceBytes));
+    PRISM_ASSIGN_OR_RETURN(slicer::KinetoTrace trace,
+                           slicer::ReadKinetoTrace(opened.sources().front().bytes, file, "", kAll));
+    traces.push_back(std::move(trace));
+  }
+  std::vector<RankProfile> profiles;
+  for (const slicer::KinetoTrace& trace : traces) {
+    const std::string name = traces.size() == 1
+                                 ? file
+                                 : fmt::format("{}, GPU {}, process {}", file,
+                                               trace.tasks.front().device, profiles.size() + 1);
+    PRISM_ASSIGN_OR_RETURN(RankProfile profile, ProfileRank(trace, choice, name));
+    profiles.push_back(std::move(profile));
+  }
+  return profiles;
+}
+
+Result<RankProfile> ReadOneProfile(const std::string& file, const ProfileChoice& choice) {
+  PRISM_ASSIGN_OR_RETURN(std::vector<RankProfile> profiles, ReadProfile(file, choice));
+  if (profiles.size() > 1) {
+    return InvalidArgument(fmt::format(
+        "{}: has {} processes; compare files of one: nsys export --type sqlite of each process",
+        file, profiles.size()));
+  }
+  return std::move(profiles.front());
 }
 
 // The rank; of a profile that states none, its file.
@@ -421,14 +451,13 @@ ReportTable SidesTable(const char* key,
 }  // namespace
 
 bool IsProfileFile(const std::string& file) {
-  constexpr size_t kLook = 64;
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(file, ignored)) {
     return false;
   }
   const std::string beginning = ReadBeginning(file, kLook);
   const size_t first = beginning.find_first_not_of(" \t\r\n\xEF\xBB\xBF");
-  return IsGzip(beginning) ||
+  return IsGzip(beginning) || slicer::IsSqlite(beginning) ||
          (first != std::string::npos && (beginning[first] == '{' || beginning[first] == '['));
 }
 
@@ -436,8 +465,8 @@ Result<TableReport> ReportOfProfiles(const std::vector<std::string>& files,
                                      const ProfileChoice& choice) {
   std::vector<RankProfile> profiles;
   for (const std::string& file : files) {
-    PRISM_ASSIGN_OR_RETURN(RankProfile profile, ReadProfile(file, choice));
-    profiles.push_back(std::move(profile));
+    PRISM_ASSIGN_OR_RETURN(std::vector<RankProfile> read, ReadProfile(file, choice));
+    std::ranges::move(read, std::back_inserter(profiles));
   }
   std::ranges::stable_sort(profiles, {}, &RankProfile::rank);
   TableReport report;
@@ -456,8 +485,8 @@ Result<TableReport> ReportOfProfiles(const std::vector<std::string>& files,
 Result<TableReport> CompareProfiles(const std::string& left,
                                     const std::string& right,
                                     const ProfileChoice& choice) {
-  PRISM_ASSIGN_OR_RETURN(const RankProfile a, ReadProfile(left, choice));
-  PRISM_ASSIGN_OR_RETURN(const RankProfile b, ReadProfile(right, choice));
+  PRISM_ASSIGN_OR_RETURN(const RankProfile a, ReadOneProfile(left, choice));
+  PRISM_ASSIGN_OR_RETURN(const RankProfile b, ReadOneProfile(right, choice));
   TableReport report;
   report.title = fmt::format("{} (left) and {} (right)", left, right);
   report.notes = NotesOf({a, b}, choice);

@@ -1,4 +1,5 @@
-// Profiles of torch.profiler as a report, of one rank or of many, and two of them side by side.
+// Profiles of torch.profiler or Nsight Systems as a report, of one rank or of many, and two of them
+// side by side.
 #pragma once
 
 #include <string>
@@ -10,7 +11,7 @@
 
 namespace prism::launch {
 
-// Whether the file may be a profile: JSON or gzip, which no graph is.
+// Whether the file may be a profile: JSON, gzip or SQLite, which no graph is.
 bool IsProfileFile(const std::string& file);
 
 // Files may be gzipped; one is in memory at a time.

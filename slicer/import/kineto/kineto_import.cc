@@ -292,14 +292,15 @@ int64_t HighestRank(const KinetoTrace& trace) {
 
 // The ranks of the job that was profiled: as the files say, else the number of files, or the ranks
 // that process groups name.
-Result<uint32_t> WorldOf(const std::vector<KinetoTrace>& traces,
-                         const std::vector<TraceSource>& profiles) {
+Result<uint32_t> WorldOf(const ReadProfiles& profiles) {
+  const std::vector<KinetoTrace>& traces = profiles.traces;
   PRISM_CHECK(!traces.empty());
   int64_t world = traces.front().world;
   for (size_t i = 0; i < traces.size(); ++i) {
     if (traces[i].world != world) {
       return BadFile(fmt::format("{}: is from a job of {} ranks, but {} is from one of {}",
-                                 profiles[i].name, traces[i].world, profiles.front().name, world));
+                                 profiles.names[i], traces[i].world, profiles.names.front(),
+                                 world));
     }
   }
   if (world <= 0) {
@@ -310,33 +311,25 @@ Result<uint32_t> WorldOf(const std::vector<KinetoTrace>& traces,
   }
   if (world > graph::kMaxRanks) {
     return BadFile(fmt::format("{}: names {} ranks of its job; at most {} are possible",
-                               profiles.front().name, world, graph::kMaxRanks));
+                               profiles.names.front(), world, graph::kMaxRanks));
   }
   return static_cast<uint32_t>(world);
 }
 
-// The profiles as they are in memory.
-struct Profiles {
-  std::vector<KinetoTrace> traces;
-  const std::vector<TraceSource>& sources;
-  int64_t bytes = 0;
-  uint32_t world = 0;
-};
-
 // `paired`: whether sends and receives may be paired.
-ImportAttempt Attempt(const Profiles& profiles,
+ImportAttempt Attempt(const ReadProfiles& profiles,
+                      uint32_t world,
                       const ImportOptions& options,
                       const KinetoChoice& choice,
                       bool paired) {
   const std::vector<KinetoTrace>& traces = profiles.traces;
-  const uint32_t world = profiles.world;
   const uint32_t ranks =
       options.target_gpus > 0 ? static_cast<uint32_t>(options.target_gpus) : world;
   GraphAssembly assembly(ranks);
   KinetoImport import(choice, world, ranks, &assembly);
   for (size_t i = 0; i < traces.size(); ++i) {
     const int64_t rank = traces[i].rank >= 0 ? traces[i].rank : static_cast<int64_t>(i);
-    if (Status added = import.AddProfile(rank, traces[i], profiles.sources[i].name); !added.ok()) {
+    if (Status added = import.AddProfile(rank, traces[i], profiles.names[i]); !added.ok()) {
       return {std::move(added)};
     }
   }
@@ -354,7 +347,7 @@ ImportAttempt Attempt(const Profiles& profiles,
   parallel.dp = static_cast<int32_t>(ranks);
   assembly.SetParallel(parallel);
   ImportAttempt attempt =
-      FinishImport(std::move(assembly), options, std::move(result), profiles.sources.front().name);
+      FinishImport(std::move(assembly), options, std::move(result), profiles.names.front());
   if (attempt.result.ok()) {
     attempt.result->graph.warnings = import.LateRanks();
   }
@@ -363,22 +356,29 @@ ImportAttempt Attempt(const Profiles& profiles,
 
 }  // namespace
 
+Result<ImportResult> ImportTraces(const ReadProfiles& profiles,
+                                  const ImportOptions& options,
+                                  const KinetoChoice& choice) {
+  PRISM_ASSIGN_OR_RETURN(const uint32_t world, WorldOf(profiles));
+  ImportAttempt paired = Attempt(profiles, world, options, choice, true);
+  if (paired.result.ok() || !paired.stalls) {
+    return std::move(paired.result);
+  }
+  return Attempt(profiles, world, options, choice, false).result;
+}
+
 Result<ImportResult> ImportKinetoBytes(const std::vector<TraceSource>& profiles,
                                        const ImportOptions& options,
                                        const KinetoChoice& choice) {
-  Profiles read = {{}, profiles};
+  ReadProfiles read;
   for (const TraceSource& profile : profiles) {
     PRISM_ASSIGN_OR_RETURN(KinetoTrace trace,
                            ReadKinetoTrace(profile.bytes, profile.name, choice.range));
     read.traces.push_back(std::move(trace));
+    read.names.push_back(profile.name);
     read.bytes += static_cast<int64_t>(profile.bytes.size());
   }
-  PRISM_ASSIGN_OR_RETURN(read.world, WorldOf(read.traces, profiles));
-  ImportAttempt paired = Attempt(read, options, choice, true);
-  if (paired.result.ok() || !paired.stalls) {
-    return std::move(paired.result);
-  }
-  return Attempt(read, options, choice, false).result;
+  return ImportTraces(read, options, choice);
 }
 
 Result<ImportResult> ImportKineto(const std::vector<std::string>& files,

@@ -7,6 +7,7 @@
 
 #include "graph/base/status.h"
 #include "slicer/import/importer.h"
+#include "slicer/import/kineto/trace_file.h"
 #include "slicer/import/source_files.h"
 
 namespace prism::slicer {
@@ -17,6 +18,17 @@ struct KinetoChoice {
   int64_t number = 0;      // of a range, from 1; 0: that of median duration
   int64_t step = -1;       // N of ProfilerStep#N; -1: that of median duration
 };
+
+// Profiles as they are in memory.
+struct ReadProfiles {
+  std::vector<KinetoTrace> traces;
+  std::vector<std::string> names;  // of their files
+  int64_t bytes = 0;               // of these
+};
+
+Result<ImportResult> ImportTraces(const ReadProfiles& profiles,
+                                  const ImportOptions& options,
+                                  const KinetoChoice& choice);
 
 // Files may be gzipped. Each says which rank it is, and of how many. A rank that nobody profiled
 // does what the next lower one with a profile does; in a job of options.target_gpus ranks, rank r

@@ -159,6 +159,25 @@ TEST(Snapshots, damaged_ones_are_refused) {
   EXPECT_FALSE(ReadSnapshot("\x80\x04}.", "s").ok());  // an empty dictionary
 }
 
+// A byte can stand for a value of sixteen.
+TEST(Snapshots, pickles_take_a_multiple_of_their_size_at_most) {
+  constexpr size_t kValues = 4'000'000;
+  const std::string head("\x80\x04(", 3);
+  for (const std::string& value : {std::string("]"), std::string("}"), std::string("\x8c\0", 2)}) {
+    std::string bytes = head;
+    for (size_t i = 0; i < kValues; ++i) {
+      bytes += value;
+    }
+    const Result<SnapshotFile> file = ReadSnapshot(bytes + "t.", "s");
+    EXPECT_EQ(file.status().code(), StatusCode::kBadFile);
+    EXPECT_NE(file.status().message().find("times its size"), std::string::npos)
+        << file.status().message();
+  }
+  // A put far from any other, as no pickler writes it.
+  EXPECT_EQ(ReadSnapshot(std::string("\x80\x04]r\xff\xff\xff\xff.", 9), "s").status().code(),
+            StatusCode::kBadFile);
+}
+
 TEST(Snapshots, the_simulation_has_the_recorded_peaks_of_real_runs) {
   const std::vector<std::string> paths = prism::testing::MemoryRecordings();
   if (paths.empty()) {

@@ -1,0 +1,74 @@
+// Logs of NCCL: lines of several releases, as jobs print them, mixed with others.
+#include "launch/analyse/nccl/nccl_log.h"
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/scratch_folder.h"
+
+namespace prism::launch {
+namespace {
+
+// Two ranks of a group of three: one never ends its initialisation.
+constexpr const char* kLog = R"(step 1 loss 2.3
+a:10:10 [0] NCCL INFO NCCL version 2.21.5+cuda12.4
+a:10:12 [0] NCCL INFO ncclCommInitRank comm 0x5 rank 0 nranks 3 cudaDev 0 nvmlDev 0 busId 1b000 commId 0xabc - Init START
+a:11:13 [1] NCCL INFO ncclCommInitRank comm 0x5 rank 1 nranks 3 cudaDev 1 nvmlDev 1 busId 43000 commId 0xabc - Init START
+b:10:12 [0] NCCL INFO ncclCommInitRank comm 0x7 rank 2 nranks 3 cudaDev 0 nvmlDev 0 busId 1b000 commId 0xabc - Init START
+a:10:12 [0] NCCL INFO comm 0x5 rank 0 nRanks 3 nNodes 2 localRanks 2 localRank 0 MNNVL 0
+a:10:12 [0] NCCL INFO Channel 00/02 :    0   1   2
+a:10:12 [0] NCCL INFO Channel 01/02 :    0   2   1
+a:10:12 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM
+a:11:13 [1] NCCL INFO Channel 00/0 : 1[1] -> 2[0] [send] via NET/IB/2/GDRDMA
+a:11:13 [1] NCCL INFO Channel 01/0 : 1[1] -> 2[0] [send] via NET/IB/0/GDRDMA
+a:10:12 [0] NCCL INFO 2 coll channels, 2 collnet channels, 0 nvls channels, 2 p2p channels, 2 p2p channels per peer
+a:10:12 [0] NCCL INFO ncclCommInitRank comm 0x5 rank 0 nranks 3 cudaDev 0 nvmlDev 0 busId 1b000 commId 0xabc - Init COMPLETE
+0: b:10:12 [0] NCCL INFO ncclCommInitRank comm 0x7 rank 2 nranks 3 cudaDev 0 nvmlDev 0 busId 1b000 commId 0xabc - Init COMPLETE
+a:10:10 [0] NCCL INFO AllReduce: opCount 0 sendbuff 0x9 recvbuff 0x9 count 1024 datatype 9 op 0 root 0 comm 0x5 [nranks=3] stream 0x1
+b:10:10 [0] NCCL INFO AllReduce: opCount 0 sendbuff 0x9 recvbuff 0x9 count 1024 datatype 9 op 0 root 0 comm 0x7 [nranks=3] stream 0x1
+a:10:10 [0] NCCL INFO AllReduce: 2048 Bytes -> Algo 1 proto 0 time 12.5
+a:10:10 [0] NCCL INFO AllReduce: 8388608 Bytes -> Algo Ring proto SIMPLE channel{Lo..Hi}={0..1}
+b:10:10 [0] misc.cc:47 NCCL WARN Cuda failure 'out of memory'
+)";
+
+TEST(NcclLogs, groups_channels_and_choices) {
+  const ScratchFolder folder;
+  folder.Write("nccl.log", kLog);
+  ASSERT_TRUE(IsNcclLog(folder / "nccl.log"));
+  const Result<TableReport> report = ReportOfNcclLogs({folder / "nccl.log"});
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  const auto rows = [&](const std::string& key) {
+    for (const ReportTable& table : report->tables) {
+      if (table.key == key) {
+        return table.rows;
+      }
+    }
+    return std::vector<std::vector<ReportCell>>();
+  };
+  using Cells = std::vector<ReportCell>;
+  using Int = int64_t;
+  ASSERT_EQ(rows("groups").size(), 1U);
+  EXPECT_EQ(rows("groups").front(),
+            (Cells{"0xabc", Int{3}, "0, 2", "1", Int{2}, Int{2}, Int{2}, "   0   1   2"}));
+  ASSERT_EQ(rows("algorithms").size(), 2U);
+  EXPECT_EQ(rows("algorithms")[0], (Cells{"AllReduce", Int{2048}, "RING", "LL", "", 12.5, Int{1}}));
+  EXPECT_EQ(rows("algorithms")[1],
+            (Cells{"AllReduce", Int{8388608}, "RING", "SIMPLE", "0..1", std::monostate(), Int{1}}));
+  EXPECT_EQ(rows("calls").front(), (Cells{"AllReduce", Int{2048}, Int{3}, Int{2}}));
+  EXPECT_EQ(rows("connections"),
+            (std::vector<Cells>{{"NET/IB/GDRDMA", Int{2}}, {"P2P/CUMEM", Int{1}}}));
+  EXPECT_EQ(rows("warnings").front(), (Cells{"Cuda failure 'out of memory'", Int{1}}));
+  EXPECT_EQ(report->notes.front(), "NCCL 2.21.5+cuda12.4");
+}
+
+TEST(NcclLogs, other_files_are_none) {
+  const ScratchFolder folder;
+  folder.Write("other.log", "step 1\n");
+  EXPECT_FALSE(IsNcclLog(folder / "other.log"));
+  EXPECT_FALSE(IsNcclLog(folder.path()));
+  EXPECT_EQ(ReportOfNcclLogs({folder / "other.log"}).status().code(), StatusCode::kBadFile);
+}
+
+}  // namespace
+}  // namespace prism::launch
