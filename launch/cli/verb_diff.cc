@@ -15,6 +15,7 @@
 #include "graph/base/units.h"
 #include "graph/diff/diff.h"
 #include "graph/validate/valid_graph.h"
+#include "launch/analyse/profile/profile_file.h"
 #include "launch/analyse/profile/profile_report.h"
 #include "launch/cli/json_leaves.h"
 #include "launch/cli/verb.h"

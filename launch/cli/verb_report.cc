@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <limits>
+#include <optional>
 #include <set>
 #include <string>
 #include <system_error>
@@ -15,11 +16,13 @@
 #include "graph/validate/valid_graph.h"
 #include "launch/analyse/explanation.h"
 #include "launch/analyse/nccl/nccl_log.h"
+#include "launch/analyse/profile/profile_file.h"
 #include "launch/analyse/profile/profile_report.h"
 #include "launch/analyse/replay_summary.h"
 #include "launch/cli/json_leaves.h"
 #include "launch/cli/replay_arguments.h"
 #include "launch/cli/verb.h"
+#include "launch/inputs/measured_cluster.h"
 #include "launch/inputs/perturbation.h"
 #include "replayer/cost/cluster_check.h"
 #include "replayer/ineffective_perturbations.h"
@@ -105,6 +108,22 @@ Status CheckFlags(const VerbArguments& arguments, bool of_profiles) {
   return OkStatus();
 }
 
+// By the profile of the GPU, if there is one.
+GpuRates RatesOf(const std::string& gpu, int64_t memory_bytes, DataType type) {
+  const Result<std::optional<graph::ClusterSpec>> cluster = ClusterOfGpu(gpu, memory_bytes);
+  if (!cluster.ok() || !*cluster) {
+    return {};
+  }
+  const graph::ParameterTable& table = (*cluster)->parameters;
+  const double peak = type == DataType::kFloat32  ? std::max(table.Value("gpu.peak_tf32_flops"),
+                                                             table.Value("gpu.peak_fp32_flops"))
+                      : type == DataType::kFloat8 ? table.Value("gpu.peak_fp8_flops")
+                      : type == DataType::kFloat16 || type == DataType::kBfloat16
+                          ? table.Value("gpu.peak_bf16_flops")
+                          : 0;
+  return {peak, table.Value("gpu.hbm_bytes_per_s")};
+}
+
 Result<TableReport> TablesOf(const VerbArguments& arguments) {
   ProfileChoice choice;
   PRISM_RETURN_IF_ERROR(ReadOptions(ProfileTable(), arguments.given(), &choice));
@@ -112,6 +131,7 @@ Result<TableReport> TablesOf(const VerbArguments& arguments) {
     return InvalidArgument("--step and --last-step both choose what counts; name one");
   }
   if (!IsNcclLog(arguments.operands().front())) {
+    choice.rates = RatesOf;
     return ReportOfProfiles(arguments.operands(), choice);
   }
   if (choice.last_step || choice.step >= 0) {

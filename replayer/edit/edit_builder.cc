@@ -21,6 +21,10 @@ bool IsKernelOf(const graph::Program& program, uint32_t op, const std::set<uint3
   return program.kind[op] == OpKind::kKernel && signatures.contains(program.signature[op]);
 }
 
+bool IsFixedKernel(const graph::Program& program, uint32_t op) {
+  return program.kind[op] == OpKind::kKernel && (program.flags[op] & graph::kDurationFixed) != 0;
+}
+
 // As graph/validate/validate.h requires. Anything longer than a program may take becomes the limit
 // plus one, which CheckDurations refuses.
 DurationNs ScaledNs(DurationNs duration, double factor) {
@@ -43,7 +47,13 @@ Status CheckDurations(const Edit& edit) {
 }  // namespace
 
 EditBuilder::EditBuilder(const graph::Graph& graph, const ReplayOptions& options)
-    : graph_(graph), options_(options), compute_(graph.cluster) {
+    : graph_(graph), options_(options), original_(graph.cluster), compute_(graph.cluster) {
+  for (uint32_t s = 0; s < graph.signatures.size(); ++s) {
+    const std::string key = RecordedKernelKey(graph, graph.signatures[s]);
+    if (graph.cluster.parameters.Find(key) != nullptr) {
+      recorded_.insert(s);
+    }
+  }
 }
 
 ReplayOptions& EditBuilder::OtherOptions() {
@@ -58,16 +68,47 @@ void EditBuilder::UseCluster(graph::ClusterSpec cluster) {
   edit_.cluster = std::move(cluster);
 }
 
-int64_t EditBuilder::MeasuredKernels() const {
+int64_t EditBuilder::MeasuredKernels(bool following) const {
   int64_t count = 0;
   for (const graph::Role& role : graph_.roles) {
     for (uint32_t op = 0; op < role.program.size(); ++op) {
-      const bool fixed =
-          (role.program.flags[op] & graph::kDurationFixed) != 0 && !HasOwnTime(role.program, op);
-      count += fixed && role.program.kind[op] == OpKind::kKernel ? 1 : 0;
+      count += IsFixedKernel(role.program, op) && Follows(role.program, op) == following ? 1 : 0;
     }
   }
   return count;
+}
+
+bool EditBuilder::Follows(const graph::Program& program, uint32_t op) const {
+  if (!IsFixedKernel(program, op)) {
+    return false;
+  }
+  const graph::KernelSignature& signature = graph_.signatures[program.signature[op]];
+  return recorded_.contains(program.signature[op]) ? takes_gpu_ : signature.matmul.m > 0;
+}
+
+double EditBuilder::ClusterShare(const graph::KernelSignature& signature) const {
+  const DurationNs before = original_.UnrecordedKernel(graph_, signature).duration_ns;
+  const DurationNs after = compute_.UnrecordedKernel(graph_, signature).duration_ns;
+  return static_cast<double>(after) / static_cast<double>(std::max<DurationNs>(1, before));
+}
+
+// First, so that other changes of the same kernels come behind.
+void EditBuilder::RescaleMeasured() {
+  std::vector<ProgramEdit> edits;
+  for (uint32_t role = 0; role < graph_.roles.size(); ++role) {
+    const graph::Program& program = graph_.roles[role].program;
+    ProgramEdit edit;
+    edit.role = role;
+    for (uint32_t op = 0; op < program.size(); ++op) {
+      if (Follows(program, op) && DurationOf(program, op) != program.value[op]) {
+        edit.durations.push_back({op, DurationOf(program, op)});
+      }
+    }
+    if (!edit.durations.empty()) {
+      edits.push_back(std::move(edit));
+    }
+  }
+  edit_.programs.insert(edit_.programs.begin(), edits.begin(), edits.end());
 }
 
 void EditBuilder::TakeGpuOf(const graph::ClusterSpec& other) {
@@ -87,31 +128,30 @@ void EditBuilder::TakeGpuOf(const graph::ClusterSpec& other) {
     }
   }
   cluster.parameters.Put(taken);
+  takes_gpu_ = true;
+  const int64_t following = MeasuredKernels(true);
   assumptions_.push_back(fmt::format(
-      "on {} the same kernels run with the same grids; {} of measured duration keep it; {}nodes, "
+      "on {} the same kernels run with the same grids; {} of measured duration keep it{}; {}nodes, "
       "links and hosts stay",
-      cluster.gpu.name, MeasuredKernels(),
-      scale_.empty() ? "" : "those timed by --record-device change as the modelled ones; "));
+      cluster.gpu.name, MeasuredKernels(false),
+      following == 0 ? "" : fmt::format(", {} change it as the model's times do", following),
+      recorded_.empty() ? "" : "those timed by --record-device change as the modelled ones; "));
   UseCluster(std::move(cluster));
 }
 
 // What this job took on a GPU, by the other one's share of the modelled times.
 void EditBuilder::ScaleRecorded(const ComputeCost& other, graph::ClusterSpec* cluster) {
   const auto scale = [cluster](const std::string& key, DurationNs before, DurationNs after) {
-    const double share =
-        static_cast<double>(after) / static_cast<double>(std::max<DurationNs>(1, before));
     if (const graph::Parameter* const known = cluster->parameters.Find(key)) {
-      cluster->parameters.SetValue(key, known->value * share);
+      cluster->parameters.SetValue(key, known->value * static_cast<double>(after) /
+                                            static_cast<double>(std::max<DurationNs>(1, before)));
     }
-    return share;
   };
-  for (uint32_t s = 0; s < graph_.signatures.size(); ++s) {
+  for (const uint32_t s : recorded_) {
     const graph::KernelSignature& signature = graph_.signatures[s];
-    const std::string key = RecordedKernelKey(graph_, signature);
-    if (cluster->parameters.Find(key) != nullptr) {
-      scale_[s] = scale(key, compute_.UnrecordedKernel(graph_, signature).duration_ns,
-                        other.UnrecordedKernel(graph_, signature).duration_ns);
-    }
+    scale(RecordedKernelKey(graph_, signature),
+          compute_.UnrecordedKernel(graph_, signature).duration_ns,
+          other.UnrecordedKernel(graph_, signature).duration_ns);
   }
   std::set<std::string> done;
   for (const graph::Role& role : graph_.roles) {
@@ -132,30 +172,6 @@ void EditBuilder::ScaleRecorded(const ComputeCost& other, graph::ClusterSpec* cl
   }
 }
 
-// Kernels of a time of their own. Any other change of them comes behind.
-void EditBuilder::ScaleOwnTimes() {
-  std::vector<ProgramEdit> edits;
-  for (uint32_t role = 0; role < graph_.roles.size(); ++role) {
-    const graph::Program& program = graph_.roles[role].program;
-    ProgramEdit edit;
-    edit.role = role;
-    for (uint32_t op = 0; op < program.size(); ++op) {
-      if (HasOwnTime(program, op)) {
-        edit.durations.push_back({op, DurationOf(program, op)});
-      }
-    }
-    if (!edit.durations.empty()) {
-      edits.push_back(std::move(edit));
-    }
-  }
-  edit_.programs.insert(edit_.programs.begin(), edits.begin(), edits.end());
-}
-
-bool EditBuilder::HasOwnTime(const graph::Program& program, uint32_t op) const {
-  return program.kind[op] == OpKind::kKernel && (program.flags[op] & graph::kDurationFixed) != 0 &&
-         scale_.contains(program.signature[op]);
-}
-
 Status EditBuilder::SetParameter(const std::string& key, double value) {
   graph::ClusterSpec cluster = edit_.cluster.value_or(graph_.cluster);
   const graph::Parameter* known = cluster.parameters.Find(key);
@@ -172,11 +188,10 @@ void EditBuilder::Perturb(Perturbation perturbation) {
 }
 
 DurationNs EditBuilder::DurationOf(const graph::Program& program, uint32_t op) const {
-  if (HasOwnTime(program, op)) {
-    return ScaledNs(program.value[op], scale_.at(program.signature[op]));
-  }
-  if ((program.flags[op] & graph::kDurationFixed) != 0) {
-    return program.value[op];
+  if (IsFixedKernel(program, op)) {
+    return edit_.cluster && Follows(program, op)
+               ? ScaledNs(program.value[op], ClusterShare(graph_.signatures[program.signature[op]]))
+               : program.value[op];
   }
   return compute_.Kernel(graph_, graph_.signatures[program.signature[op]]).duration_ns;
 }
@@ -344,7 +359,9 @@ void EditBuilder::SwapPlaces(Rank rank, Rank other) {
 }
 
 Result<Edit> EditBuilder::Take() && {
-  ScaleOwnTimes();
+  if (edit_.cluster) {
+    RescaleMeasured();
+  }
   PRISM_RETURN_IF_ERROR(CheckProgramEdits(graph_, edit_));
   PRISM_RETURN_IF_ERROR(CheckDurations(edit_));
   return std::move(edit_);

@@ -41,7 +41,8 @@ class EditBuilder {
   EditBuilder(const graph::Graph& graph, const ReplayOptions& options);
 
   // Takes over the other cluster's whole GPU profile; nodes, links and hosts stay. What the job
-  // took on a GPU changes by the same factor as the modelled times.
+  // took on a GPU, and products of measured duration, which follow SetParameter too, change by the
+  // same factor as the modelled times.
   void TakeGpuOf(const graph::ClusterSpec& other);
 
   // The cluster must have the parameter.
@@ -80,9 +81,12 @@ class EditBuilder {
   ReplayOptions& OtherOptions();
   void UseCluster(graph::ClusterSpec cluster);
   void ScaleRecorded(const ComputeCost& other, graph::ClusterSpec* cluster);
-  void ScaleOwnTimes();
-  [[nodiscard]] bool HasOwnTime(const graph::Program& program, uint32_t op) const;
-  [[nodiscard]] int64_t MeasuredKernels() const;
+  // Kernels of measured duration that change with the cluster, or the others.
+  [[nodiscard]] int64_t MeasuredKernels(bool following) const;
+  [[nodiscard]] bool Follows(const graph::Program& program, uint32_t op) const;
+  // How much longer the model's time is on the edited cluster.
+  [[nodiscard]] double ClusterShare(const graph::KernelSignature& signature) const;
+  void RescaleMeasured();
   [[nodiscard]] DurationNs DurationOf(const graph::Program& program, uint32_t op) const;
   [[nodiscard]] std::set<uint32_t> SignaturesOf(const KernelChange& change) const;
   [[nodiscard]] std::vector<OpDuration> FusedRuns(const graph::Program& program,
@@ -97,9 +101,11 @@ class EditBuilder {
 
   const graph::Graph& graph_;
   const ReplayOptions& options_;
-  ComputeCost compute_;
+  ComputeCost original_;  // on the graph's cluster
+  ComputeCost compute_;   // on the edited one
   Edit edit_;
-  std::map<uint32_t, double> scale_;                // by signature that a GPU ran: the other GPU's
+  std::set<uint32_t> recorded_;  // signatures that a GPU ran (--record-device)
+  bool takes_gpu_ = false;
   std::map<uint32_t, std::set<uint32_t>> changed_;  // by role: ops whose duration is set
   std::vector<std::string> assumptions_;
 };

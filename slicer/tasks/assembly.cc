@@ -59,18 +59,22 @@ uint32_t GraphAssembly::InternString(std::string_view text) {
   return InternName(text, &strings_, &string_ids_);
 }
 
-uint32_t GraphAssembly::KernelName(std::string_view name) {
-  const auto found = kernel_ids_.find(name);
-  if (found != kernel_ids_.end()) {
-    return found->second;
+uint32_t GraphAssembly::KernelName(std::string_view name, const graph::MatmulShape& product) {
+  std::string key(name);
+  if (product.m > 0) {
+    key += fmt::format("\n{} {} {} {} {}", product.m, product.n, product.k, product.batch,
+                       static_cast<int>(product.input));
   }
-  graph::KernelSignature signature;
-  signature.name = StringId(InternString(name));
-  signature.framework_op = StringId(0);
-  signatures_.push_back(std::move(signature));
-  const auto id = static_cast<uint32_t>(signatures_.size() - 1);
-  kernel_ids_.emplace(name, id);
-  return id;
+  const auto [known, is_new] =
+      kernel_ids_.try_emplace(std::move(key), static_cast<uint32_t>(signatures_.size()));
+  if (is_new) {
+    graph::KernelSignature signature;
+    signature.name = StringId(InternString(name));
+    signature.framework_op = StringId(0);
+    signature.matmul = product;
+    signatures_.push_back(std::move(signature));
+  }
+  return known->second;
 }
 
 uint32_t GraphAssembly::Communicator(std::string_view name) {

@@ -51,6 +51,11 @@ class Profile {
                fmt::format("\"Input Dims\": {}, \"Input type\": [\"float\"]", dims));
   }
 
+  Profile& Op(const std::string& name, double begin, double duration, const std::string& dims) {
+    return Add("cpu_op", name, begin, duration,
+               fmt::format("\"Input Dims\": {}, \"Input type\": [\"c10::BFloat16\"]", dims));
+  }
+
   [[nodiscard]] std::string Json() const { return text_ + "]}"; }
 
  private:

@@ -12,6 +12,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "replayer/edit/edit_builder.h"
 #include "slicer/import/kineto/collective_words.h"
 #include "slicer/import/kineto/process_axis.h"
 #include "slicer/import/kineto/trace_file.h"
@@ -322,6 +323,46 @@ TEST(KinetoImport, stream_that_waits_for_nothing_ran_what_the_profile_lacks) {
   // From 20, when the launch returns: 75 + 300 + 100, and the host's 500 after them.
   EXPECT_EQ(IterationNs(result->graph), 995'000);
   EXPECT_THAT(result->notes.Lines(), Contains(HasSubstr("gaps of streams that wait for nothing")));
+}
+
+// With record_shapes=True: 64 x 128 by 128 x 32 in rows is 32 x 64 in columns.
+TEST(KinetoImport, kernels_of_products_have_their_shape) {
+  Profile profile;
+  profile.Step(0, 1000).Op("aten::addmm", 5, 20, "[[32], [64, 128], [128, 32], []]");
+  profile.Call("cudaLaunchKernel", 10, 5).Task("sm90_xmma_gemm_bf16", 7, 20, 100);
+  profile.Call("cudaLaunchKernel", 30, 5).Task("sm90_xmma_gemm_bf16", 7, 120, 100);
+  const Result<ImportResult> result = Import({profile.Json()});
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  std::vector<int64_t> m;
+  for (const graph::KernelSignature& signature : result->graph.signatures) {
+    m.push_back(signature.matmul.m);
+    if (signature.matmul.m > 0) {
+      EXPECT_EQ(signature.matmul.n, 64);
+      EXPECT_EQ(signature.matmul.k, 128);
+      EXPECT_EQ(signature.matmul.batch, 1);
+      EXPECT_EQ(signature.matmul.input, DataType::kBfloat16);
+    }
+  }
+  EXPECT_THAT(m, Contains(32));
+  EXPECT_THAT(m, Contains(0));  // the second kernel is launched by no product
+  // Twice the rate of products: the product takes less, the other kernel what it took.
+  const graph::Graph& graph = result->graph;
+  const replayer::ReplayOptions options;
+  replayer::EditBuilder builder(graph, options);
+  graph::ClusterSpec faster = graph.cluster;
+  for (const graph::Parameter& parameter : faster.parameters.all()) {
+    const bool is_rate = parameter.key.find("peak") != std::string::npos ||
+                         parameter.key.find("hbm") != std::string::npos;
+    if (parameter.key.starts_with("gpu.") && is_rate) {
+      faster.parameters.SetValue(parameter.key, parameter.value * 4);
+    }
+  }
+  builder.TakeGpuOf(faster);
+  Result<replayer::Edit> edit = std::move(builder).Take();
+  ASSERT_TRUE(edit.ok()) << edit.status().message();
+  ASSERT_EQ(edit->programs.size(), 1U);
+  ASSERT_EQ(edit->programs.front().durations.size(), 1U);
+  EXPECT_LT(edit->programs.front().durations.front().duration_ns, 100'000);
 }
 
 // Two jobs whose host is slower than their GPUs: their steps take what they took.

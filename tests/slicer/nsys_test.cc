@@ -57,7 +57,7 @@ class NsysExport {
                       step == 2 ? "6" : "NULL", pid + 7));
       for (int64_t task = 0; task < 3; ++task) {
         const int64_t call = at + (10 + task * 10) * 1000;
-        const int64_t begin = at + (16 + task * (kernel_us + 10)) * 1000;
+        const int64_t begin = at + (16 + task * kernel_us) * 1000;
         const int64_t id = ++correlation_;
         Run(fmt::format("INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES ({}, {}, 0, {}, {}, {})",
                         call, call + 5000, pid + 7, id, task < 2 ? 3 : 4));

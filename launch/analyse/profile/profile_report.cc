@@ -2,60 +2,16 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <filesystem>
 #include <iterator>
-#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "graph/base/compress.h"
-#include "graph/base/file.h"
 #include "graph/base/units.h"
-#include "slicer/import/nsys/nsys_file.h"
-#include "slicer/import/nsys/sqlite_rows.h"
-#include "slicer/import/source_files.h"
+#include "launch/analyse/profile/profile_file.h"
 
 namespace prism::launch {
 namespace {
-
-constexpr size_t kLook = 64;                         // bytes of a file that tell what it is
-constexpr size_t kMaxTraceBytes = size_t{1} << 34U;  // of one that was packed
-
-// One file of torch.profiler is of one rank, one of Nsight Systems of each process.
-Result<std::vector<RankProfile>> ReadProfile(const std::string& file, const ProfileChoice& choice) {
-  constexpr auto kAll = slicer::KinetoParts::kAll;
-  std::vector<slicer::KinetoTrace> traces;
-  if (slicer::IsSqlite(ReadBeginning(file, kLook))) {
-    PRISM_ASSIGN_OR_RETURN(traces, slicer::ReadNsysTraces(file, "", kAll));
-  } else {
-    PRISM_ASSIGN_OR_RETURN(const slicer::SourceFiles opened,
-                           slicer::SourceFiles::Open({file}, kMaxTraceBytes));
-    PRISM_ASSIGN_OR_RETURN(slicer::KinetoTrace trace,
-                           slicer::ReadKinetoTrace(opened.sources().front().bytes, file, "", kAll));
-    traces.push_back(std::move(trace));
-  }
-  std::vector<RankProfile> profiles;
-  for (const slicer::KinetoTrace& trace : traces) {
-    const std::string name = traces.size() == 1
-                                 ? file
-                                 : fmt::format("{}, GPU {}, process {}", file,
-                                               trace.tasks.front().device, profiles.size() + 1);
-    PRISM_ASSIGN_OR_RETURN(RankProfile profile, ProfileRank(trace, choice, name));
-    profiles.push_back(std::move(profile));
-  }
-  return profiles;
-}
-
-Result<RankProfile> ReadOneProfile(const std::string& file, const ProfileChoice& choice) {
-  PRISM_ASSIGN_OR_RETURN(std::vector<RankProfile> profiles, ReadProfile(file, choice));
-  if (profiles.size() > 1) {
-    return InvalidArgument(fmt::format(
-        "{}: has {} processes; compare files of one: nsys export --type sqlite of each process",
-        file, profiles.size()));
-  }
-  return std::move(profiles.front());
-}
 
 // The rank; of a profile that states none, its file.
 ReportCell NameOf(const RankProfile& profile) {
@@ -177,7 +133,8 @@ void SortBy(const char* key, ReportTable* table) {
 
 ReportTable KernelsTable(const std::vector<RankProfile>& profiles) {
   ReportTable table = {"kernels",
-                       "Tasks of the GPU by name, over all ranks",
+                       "Tasks of the GPU by name, over all ranks; roofline: of matrix products, "
+                       "how much of their time the GPU's rates would take",
                        {{"name", "name", ColumnKind::kText},
                         {"type", "type", ColumnKind::kText},
                         {"ranks", "ranks", ColumnKind::kCount},
@@ -186,7 +143,8 @@ ReportTable KernelsTable(const std::vector<RankProfile>& profiles) {
                         {"share_pct", "share", ColumnKind::kPercent},
                         {"mean_ns", "mean", ColumnKind::kDuration},
                         {"shortest_ns", "shortest", ColumnKind::kDuration},
-                        {"longest_ns", "longest", ColumnKind::kDuration}},
+                        {"longest_ns", "longest", ColumnKind::kDuration},
+                        {"roofline_pct", "roofline", ColumnKind::kPercent}},
                        {}};
   OverRanks<std::pair<TaskType, std::string>, TaskTotals> all;
   int64_t whole = 0;
@@ -201,7 +159,7 @@ ReportTable KernelsTable(const std::vector<RankProfile>& profiles) {
     table.rows.push_back({name.second, std::string(TaskTypeName(name.first)), ranks, totals.count,
                           totals.total_ns, PercentOf(Real(totals.total_ns), Real(whole)),
                           Mean(totals.total_ns, totals.count), totals.shortest_ns,
-                          totals.longest_ns});
+                          totals.longest_ns, PercentOf(totals.ideal_ns, Real(totals.product_ns))});
   }
   SortBy("total_ns", &table);
   return table;
@@ -449,17 +407,6 @@ ReportTable SidesTable(const char* key,
 }
 
 }  // namespace
-
-bool IsProfileFile(const std::string& file) {
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(file, ignored)) {
-    return false;
-  }
-  const std::string beginning = ReadBeginning(file, kLook);
-  const size_t first = beginning.find_first_not_of(" \t\r\n\xEF\xBB\xBF");
-  return IsGzip(beginning) || slicer::IsSqlite(beginning) ||
-         (first != std::string::npos && (beginning[first] == '{' || beginning[first] == '['));
-}
 
 Result<TableReport> ReportOfProfiles(const std::vector<std::string>& files,
                                      const ProfileChoice& choice) {

@@ -11,9 +11,6 @@
 
 namespace prism::launch {
 
-// Whether the file may be a profile: JSON, gzip or SQLite, which no graph is.
-bool IsProfileFile(const std::string& file);
-
 // Files may be gzipped; one is in memory at a time.
 Result<TableReport> ReportOfProfiles(const std::vector<std::string>& files,
                                      const ProfileChoice& choice);

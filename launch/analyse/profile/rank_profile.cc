@@ -12,6 +12,7 @@
 #include "graph/base/units.h"
 #include "launch/analyse/profile/op_nesting.h"
 #include "slicer/import/kineto/collective_words.h"
+#include "slicer/import/kineto/product_shapes.h"
 #include "slicer/import/kineto/step_calls.h"
 
 namespace prism::launch {
@@ -73,9 +74,11 @@ class CountedPart {
   explicit CountedPart(const KinetoTrace& trace)
       : trace_(trace), launched_(trace.tasks.size(), kNever), counts_(trace.tasks.size(), false) {}
 
+  void FindProducts(const GpuRatesOf& rates);
   Status Choose(const ProfileChoice& choice, const std::string& file);
   [[nodiscard]] DurationNs Union(std::initializer_list<TaskType> types) const;
   void AddTimes(RankProfile* profile) const;
+  [[nodiscard]] double IdealNs(uint32_t task) const;
   void AddKernels(RankProfile* profile) const;
   void AddStreams(RankProfile* profile) const;
   [[nodiscard]] StreamProfile Gaps(const std::vector<uint32_t>& tasks) const;
@@ -92,6 +95,8 @@ class CountedPart {
   std::vector<HostCall> launches_;  // by begin
   std::vector<TimeNs> launched_;    // by task: when its call began; kNever: no call that counts
   std::vector<bool> counts_;        // by task
+  std::map<DataType, GpuRates> rates_;
+  std::unordered_map<uint32_t, graph::MatmulShape> product_of_;  // by task
 };
 
 Status CountedPart::Choose(const ProfileChoice& choice, const std::string& file) {
@@ -132,6 +137,9 @@ Result<CountedPart> CountedPart::Create(const KinetoTrace& trace,
   part.launches_ = calls.In(part.begin_, part.end_);
   std::erase_if(part.launches_,
                 [](const HostCall& call) { return call.kind != HostCallKind::kLaunch; });
+  if (choice.rates) {
+    part.FindProducts(choice.rates);
+  }
   const bool all = part.end_ == kNever;
   part.counts_.assign(trace.tasks.size(), all);
   for (const HostCall& call : part.launches_) {
@@ -147,6 +155,21 @@ Result<CountedPart> CountedPart::Create(const KinetoTrace& trace,
         file));
   }
   return part;
+}
+
+void CountedPart::FindProducts(const GpuRatesOf& rates) {
+  const slicer::ProductShapes products(trace_);
+  for (const HostCall& call : launches_) {
+    const graph::MatmulShape shape = products.Around(*call.range);
+    for (const uint32_t task : call.tasks) {
+      if (shape.m > 0 && slicer::IsProductKernel(trace_.tasks[task].name)) {
+        product_of_[task] = shape;
+      }
+    }
+    if (shape.m > 0 && !rates_.contains(shape.input)) {
+      rates_[shape.input] = rates(trace_.gpu, trace_.gpu_bytes, shape.input);
+    }
+  }
 }
 
 DurationNs CountedPart::Union(std::initializer_list<TaskType> types) const {
@@ -181,15 +204,37 @@ void CountedPart::AddTimes(RankProfile* profile) const {
       profile->compute_ns + profile->communication_ns - Union({kCompute, kCommunication});
 }
 
+// Of a product, what its work or its bytes take at the GPU's rates; 0: not known.
+double CountedPart::IdealNs(uint32_t task) const {
+  const auto found = product_of_.find(task);
+  if (found == product_of_.end()) {
+    return 0;
+  }
+  constexpr double kNsPerS = 1e9;
+  const graph::MatmulShape& shape = found->second;
+  const auto real = [](int64_t number) { return static_cast<double>(number); };
+  const double m = real(shape.m);
+  const double n = real(shape.n);
+  const double k = real(shape.k);
+  const GpuRates& rates = rates_.at(shape.input);
+  const double bytes = (m * k + k * n + m * n) * real(DataTypeBytes(shape.input));
+  return rates.flops_per_s <= 0 || rates.bytes_per_s <= 0
+             ? 0
+             : kNsPerS * real(shape.batch) *
+                   std::max(2 * m * n * k / rates.flops_per_s, bytes / rates.bytes_per_s);
+}
+
 void CountedPart::AddKernels(RankProfile* profile) const {
-  for (size_t task = 0; task < trace_.tasks.size(); ++task) {
+  for (uint32_t task = 0; task < trace_.tasks.size(); ++task) {
     const KinetoRange& range = trace_.tasks[task];
     if (!counts_[task]) {
       continue;
     }
     const DurationNs time = range.duration_ns;
     const TaskType type = TypeOf(range.name);
-    profile->kernels[{type, range.name}].Add({1, time, time, time});
+    const double ideal = IdealNs(task);
+    profile->kernels[{type, range.name}].Add(
+        {1, time, time, time, ideal > 0 ? time : 0, ideal > 0 ? ideal : 0});
     if (type == TaskType::kMemory) {
       const std::string kind = range.name.substr(
           0, range.name.starts_with("Memset") ? std::string_view("Memset").size() : kCopyKind);
@@ -407,6 +452,8 @@ void TaskTotals::Add(const TaskTotals& other) {
   longest_ns = std::max(longest_ns, other.longest_ns);
   count += other.count;
   total_ns += other.total_ns;
+  product_ns += other.product_ns;
+  ideal_ns += other.ideal_ns;
 }
 
 void OpTotals::Add(const OpTotals& other) {

@@ -4,11 +4,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "graph/base/data_type.h"
 #include "graph/base/status.h"
 #include "graph/base/time.h"
 #include "slicer/import/kineto/trace_file.h"
@@ -24,6 +26,8 @@ struct TaskTotals {
   DurationNs total_ns = 0;
   DurationNs shortest_ns = 0;
   DurationNs longest_ns = 0;
+  DurationNs product_ns = 0;  // of matrix products whose shape and GPU are known
+  double ideal_ns = 0;        // what their work takes at the GPU's rates
 
   void Add(const TaskTotals& other);
 };
@@ -116,11 +120,20 @@ struct RankProfile {
   std::map<std::pair<std::string, std::string>, OpMemory> op_memory;  // by device and op
 };
 
+// Of a GPU; 0: not known.
+struct GpuRates {
+  double flops_per_s = 0;  // of products of the type
+  double bytes_per_s = 0;  // of its memory
+};
+using GpuRatesOf =
+    std::function<GpuRates(const std::string& gpu, int64_t memory_bytes, DataType type)>;
+
 // Which steps count: those before the last one, which is often not whole, as Holistic Trace
 // Analysis has it; all; or one. All of a profile that has one step or none.
 struct ProfileChoice {
   bool last_step = false;
-  int64_t step = -1;  // N of ProfilerStep#N
+  int64_t step = -1;      // N of ProfilerStep#N
+  GpuRatesOf rates = {};  // none: no share of them is told
 };
 
 // kBadFile where the step is not in the profile, or no task is left. `trace` with all parts.

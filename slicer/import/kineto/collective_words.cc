@@ -62,7 +62,9 @@ std::optional<CollectiveKind> KindIn(std::string_view name) {
   return std::nullopt;
 }
 
-DataType TypeIn(std::string_view name) {
+}  // namespace
+
+DataType NotedType(std::string_view name) {
   const std::string text = LowerCase(name);
   for (const auto& [word, type] : kTypes) {
     if (text.find(word) != std::string::npos) {
@@ -72,10 +74,8 @@ DataType TypeIn(std::string_view name) {
   return DataType::kUnknown;
 }
 
-}  // namespace
-
 int64_t BytesOf(const KinetoCollective& noted) {
-  return noted.elements * DataTypeBytes(TypeIn(noted.dtype));
+  return noted.elements * DataTypeBytes(NotedType(noted.dtype));
 }
 
 bool IsNcclKernel(std::string_view kernel) {
@@ -98,7 +98,7 @@ std::optional<graph::CollectiveShape> ShapeOf(const KinetoCollective& noted,
   }
   graph::CollectiveShape shape;
   shape.kind = *kind;
-  shape.dtype = TypeIn(noted.dtype);
+  shape.dtype = NotedType(noted.dtype);
   shape.bytes = noted.elements * DataTypeBytes(shape.dtype);
   shape.reduce = graph::Reduces(*kind) ? graph::ReduceOp::kSum : graph::ReduceOp::kNone;
   shape.root = graph::HasRoot(*kind) ? 0 : -1;

@@ -23,6 +23,9 @@ bool IsOtherCommunication(std::string_view kernel);
 std::optional<graph::CollectiveShape> ShapeOf(const KinetoCollective& noted,
                                               std::string_view kernel);
 
+// By c10::ScalarType's names, and those of C++ in older profiles.
+DataType NotedType(std::string_view name);
+
 // What the noted elements take; 0 if their type is not known.
 int64_t BytesOf(const KinetoCollective& noted);
 

@@ -17,6 +17,7 @@
 #include "graph/base/lower_case.h"
 #include "graph/program/collective_kinds.h"
 #include "slicer/import/kineto/collective_words.h"
+#include "slicer/import/kineto/product_shapes.h"
 #include "slicer/import/kineto/step_calls.h"
 #include "slicer/import/kineto/step_streams.h"
 
@@ -115,6 +116,7 @@ class StepBuilder {
         calls_(profiled.calls),
         shortest_(ShortestCollectives(trace_, calls_)),
         notes_at_(trace_),
+        products_(trace_),
         now_(step_.begin_ns) {}
 
   Result<StepProgram> Build() {
@@ -216,17 +218,24 @@ class StepBuilder {
                         .dep = events_.at(on)});
     }
     if (entry.unseen_ns > 0) {
+      // A copy: edits and slow GPUs change what the profile has, and nothing else.
       step_program_.notes.Add(
-          "gaps of streams that wait for nothing count as kernels, because profiles lack some "
-          "kernels of a CUDA graph");
-      IssueKernel("(not in the profile)", entry.unseen_ns, entry.stream);
+          "gaps of streams that wait for nothing stay as they are, whatever kernels take, because "
+          "profiles lack some kernels of a CUDA graph");
+      program().Append(
+          {.kind = OpKind::kMemcpy,
+           .flags = graph::kLaunchedWithPrevious | graph::kDurationFixed | graph::kHostToDevice,
+           .stream = entry.stream,
+           .value = entry.unseen_ns});
     }
     if (IsNcclKernel(TaskAt(task).name)) {
       PRISM_RETURN_IF_ERROR(IssueNccl(task, call, entry.stream));
     } else if (IsOtherCommunication(TaskAt(task).name)) {
       IssueOther(task, entry.stream);
     } else {
-      IssueKernel(TaskAt(task).name, TaskAt(task).duration_ns, entry.stream);
+      IssueKernel(
+          TaskAt(task).name, TaskAt(task).duration_ns, entry.stream,
+          IsProductKernel(TaskAt(task).name) ? products_.Around(call) : graph::MatmulShape());
     }
     if (entry.is_awaited || host_awaits_.contains(task)) {
       events_[task] = program().Append({.kind = OpKind::kEventRecord,
@@ -242,10 +251,13 @@ class StepBuilder {
     return OkStatus();
   }
 
-  void IssueKernel(std::string_view name, DurationNs duration, uint16_t stream) {
+  void IssueKernel(std::string_view name,
+                   DurationNs duration,
+                   uint16_t stream,
+                   const graph::MatmulShape& product = {}) {
     program().Append({.flags = graph::kLaunchedWithPrevious | graph::kDurationFixed,
                       .stream = stream,
-                      .signature = assembly_.KernelName(name),
+                      .signature = assembly_.KernelName(name, product),
                       .value = duration});
   }
 
@@ -394,6 +406,7 @@ class StepBuilder {
   const HostCalls& calls_;
   std::vector<DurationNs> shortest_;  // by place among the step's NCCL kernels
   CollectiveNotes notes_at_;
+  ProductShapes products_;
   std::map<TransferKey, DurationNs> shortest_of_;   // by kind and size
   TimeNs now_;                                      // the host, in the profile
   size_t nccl_kernels_ = 0;                         // so far

@@ -17,6 +17,7 @@
 
 #include "graph/base/lower_case.h"
 #include "graph/validate/limits.h"
+#include "slicer/import/kineto/product_shapes.h"
 
 namespace prism::slicer {
 namespace {
@@ -26,6 +27,7 @@ constexpr double kMaxTraceMicros = 4e15;
 constexpr size_t kMaxDepth = 64;
 constexpr size_t kLongestEscape = 12;  // "\\uD83D\\uDE00": an error in it is reported at its begin
 constexpr size_t kLongestName = 4096;  // what is kept of one; kernels of templates are long
+constexpr size_t kMostDims = 8;        // of a product, and of each of its inputs
 constexpr int64_t kMaxElements = int64_t{1} << 46U;
 
 // The fields of one event that are looked at, as text and numbers.
@@ -37,8 +39,9 @@ struct Event {
   int64_t in_elements = 0;  // from the kernel's metadata
   int64_t out_elements = 0;
   int64_t group_size = 0;
-  std::vector<int64_t> input_dims;  // elements of each input; from the host's range
-  std::string input_type;           // of the first one
+  std::vector<int64_t> input_dims;         // elements of each input; from the host's range
+  std::string input_type;                  // of the first one
+  std::vector<std::vector<int64_t>> dims;  // of the inputs of products
   KinetoMemory memory;
   bool is_timed = true;  // its times are numbers, and it does not end before it begins
 };
@@ -151,6 +154,9 @@ class TraceHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Trac
     // A tensor of "Input Dims": [[2, 3], []].
     if (InArgument("Input Dims") && path_.size() == kArgumentDepth + 1) {
       event_.input_dims.push_back(1);
+      if (event_.dims.size() < kMostDims && IsProductOp(event_.range.name)) {
+        event_.dims.emplace_back();
+      }
     }
     return Enter();
   }
@@ -259,6 +265,9 @@ class TraceHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Trac
       }
     } else if (InArgument("Input Dims") && !event_.input_dims.empty()) {
       MultiplyDim(number);
+      if (!event_.dims.empty() && event_.dims.back().size() < kMostDims) {
+        event_.dims.back().push_back(Clamped(number));
+      }
     }
   }
 
@@ -313,6 +322,10 @@ class TraceHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Trac
     }
     const std::string category = LowerCase(event_.category);
     std::vector<KinetoRange>* const kept = ListOf(category);
+    if (!event_.dims.empty() && event_.is_timed) {
+      trace_.products.push_back({range.name, range.begin_ns, range.duration_ns, range.thread,
+                                 std::move(event_.dims), event_.input_type});
+    }
     const bool is_function = category == "python_function";
     const bool is_op =
         parts_ == KinetoParts::kAll &&
@@ -459,6 +472,7 @@ Result<KinetoTrace> ReadKinetoTrace(std::string_view bytes,
     Sort(ranges);
   }
   std::ranges::stable_sort(trace.ops, {}, &KinetoOp::begin_ns);
+  std::ranges::stable_sort(trace.products, {}, &KinetoProduct::begin_ns);
   std::ranges::stable_sort(trace.memory, {}, &KinetoMemory::time_ns);
   DropRepeatedSteps(&trace.steps);
   if (trace.tasks.empty() || trace.calls.empty()) {

@@ -53,6 +53,16 @@ struct KinetoOp {
   [[nodiscard]] TimeNs end_ns() const { return begin_ns + duration_ns; }
 };
 
+// A matrix product of the framework (product_shapes.h), with the shapes of its inputs.
+struct KinetoProduct {
+  std::string name;
+  TimeNs begin_ns = 0;
+  DurationNs duration_ns = 0;
+  int64_t thread = -1;
+  std::vector<std::vector<int64_t>> dims;
+  std::string type;  // of the first input
+};
+
 // An allocation of a framework, or what was freed, which has negative bytes; -1: not stated.
 struct KinetoMemory {
   TimeNs time_ns = 0;
@@ -70,14 +80,15 @@ enum class KinetoParts : uint8_t { kCalls, kAll };
 
 // Each list is sorted by begin; ranges that begin together are in the order of the file.
 struct KinetoTrace {
-  int64_t rank = -1;                 // -1: not stated
-  int64_t world = -1;                // likewise
-  std::string gpu;                   // "" likewise
-  int64_t gpu_bytes = 0;             // of its memory; 0: not stated
-  std::vector<KinetoRange> steps;    // ProfilerStep#N, or the ranges of the name that was asked for
-  std::vector<KinetoRange> calls;    // of CUDA's runtime and driver
-  std::vector<KinetoRange> issues;   // host ranges that issue a collective: nccl:all_reduce
-  std::vector<KinetoRange> tasks;    // kernels, copies and memsets of the GPU
+  int64_t rank = -1;                // -1: not stated
+  int64_t world = -1;               // likewise
+  std::string gpu;                  // "" likewise
+  int64_t gpu_bytes = 0;            // of its memory; 0: not stated
+  std::vector<KinetoRange> steps;   // ProfilerStep#N, or the ranges of the name that was asked for
+  std::vector<KinetoRange> calls;   // of CUDA's runtime and driver
+  std::vector<KinetoRange> issues;  // host ranges that issue a collective: nccl:all_reduce
+  std::vector<KinetoRange> tasks;   // kernels, copies and memsets of the GPU
+  std::vector<KinetoProduct> products;
   std::vector<KinetoOp> ops;         // only of KinetoParts::kAll, with issues
   std::vector<KinetoMemory> memory;  // likewise
   bool is_cut_off = false;           // the file ends early; what came before is kept

@@ -13,20 +13,20 @@ namespace {
 // Two ranks of a group of three: one never ends its initialisation.
 constexpr const char* kLog = R"(step 1 loss 2.3
 a:10:10 [0] NCCL INFO NCCL version 2.21.5+cuda12.4
-a:10:12 [0] NCCL INFO ncclCommInitRank comm 0x5 rank 0 nranks 3 cudaDev 0 nvmlDev 0 busId 1b000 commId 0xabc - Init START
-a:11:13 [1] NCCL INFO ncclCommInitRank comm 0x5 rank 1 nranks 3 cudaDev 1 nvmlDev 1 busId 43000 commId 0xabc - Init START
-b:10:12 [0] NCCL INFO ncclCommInitRank comm 0x7 rank 2 nranks 3 cudaDev 0 nvmlDev 0 busId 1b000 commId 0xabc - Init START
+a:10:12 [0] NCCL INFO ncclCommInitRank comm 0x5 rank 0 nranks 3 commId 0xabc - Init START
+a:11:13 [1] NCCL INFO ncclCommInitRank comm 0x5 rank 1 nranks 3 commId 0xabc - Init START
+b:10:12 [0] NCCL INFO ncclCommInitRank comm 0x7 rank 2 nranks 3 commId 0xabc - Init START
 a:10:12 [0] NCCL INFO comm 0x5 rank 0 nRanks 3 nNodes 2 localRanks 2 localRank 0 MNNVL 0
 a:10:12 [0] NCCL INFO Channel 00/02 :    0   1   2
 a:10:12 [0] NCCL INFO Channel 01/02 :    0   2   1
 a:10:12 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM
 a:11:13 [1] NCCL INFO Channel 00/0 : 1[1] -> 2[0] [send] via NET/IB/2/GDRDMA
 a:11:13 [1] NCCL INFO Channel 01/0 : 1[1] -> 2[0] [send] via NET/IB/0/GDRDMA
-a:10:12 [0] NCCL INFO 2 coll channels, 2 collnet channels, 0 nvls channels, 2 p2p channels, 2 p2p channels per peer
-a:10:12 [0] NCCL INFO ncclCommInitRank comm 0x5 rank 0 nranks 3 cudaDev 0 nvmlDev 0 busId 1b000 commId 0xabc - Init COMPLETE
-0: b:10:12 [0] NCCL INFO ncclCommInitRank comm 0x7 rank 2 nranks 3 cudaDev 0 nvmlDev 0 busId 1b000 commId 0xabc - Init COMPLETE
-a:10:10 [0] NCCL INFO AllReduce: opCount 0 sendbuff 0x9 recvbuff 0x9 count 1024 datatype 9 op 0 root 0 comm 0x5 [nranks=3] stream 0x1
-b:10:10 [0] NCCL INFO AllReduce: opCount 0 sendbuff 0x9 recvbuff 0x9 count 1024 datatype 9 op 0 root 0 comm 0x7 [nranks=3] stream 0x1
+a:10:12 [0] NCCL INFO 2 coll channels, 2 collnet channels, 0 nvls channels, 2 p2p channels
+a:10:12 [0] NCCL INFO ncclCommInitRank comm 0x5 rank 0 nranks 3 commId 0xabc - Init COMPLETE
+0: b:10:12 [0] NCCL INFO ncclCommInitRank comm 0x7 rank 2 nranks 3 commId 0xabc - Init COMPLETE
+a:10:10 [0] NCCL INFO AllReduce: opCount 0 count 1024 datatype 9 comm 0x5 [nranks=3] stream 1
+b:10:10 [0] NCCL INFO AllReduce: opCount 0 count 1024 datatype 9 comm 0x7 [nranks=3] stream 1
 a:10:10 [0] NCCL INFO AllReduce: 2048 Bytes -> Algo 1 proto 0 time 12.5
 a:10:10 [0] NCCL INFO AllReduce: 8388608 Bytes -> Algo Ring proto SIMPLE channel{Lo..Hi}={0..1}
 b:10:10 [0] misc.cc:47 NCCL WARN Cuda failure 'out of memory'

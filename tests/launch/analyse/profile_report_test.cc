@@ -133,6 +133,26 @@ Events SmallStep() {
   return events;
 }
 
+// Two products of 1,000 x 1,000 x 1,000 in 100 and 50 us; at 40 TFLOP/s each takes 50.
+TEST_F(Profiles, products_are_compared_with_the_rates_of_the_gpu) {
+  Events events;
+  events
+      .Add("cpu_op", "aten::mm", 8, 50,
+           R"("Input Dims": [[1000, 1000], [1000, 1000]], "Input type": ["c10::Half"])")
+      .Launch(10, "volta_h884gemm", 7, 100, 100)
+      .Launch(20, "volta_h884gemm", 7, 210, 50)
+      .Launch(70, "relu", 7, 300, 50);
+  ProfileChoice choice;
+  choice.rates = [](const std::string& /*gpu*/, int64_t /*memory_bytes*/, DataType type) {
+    return type == DataType::kFloat16 ? GpuRates{40e12, 1e12} : GpuRates{};
+  };
+  const std::string file = Write("a.json", events.Json(0));
+  const TableReport report = Report({file}, choice);
+  EXPECT_NEAR(Real(RowOf(report, "kernels", "volta_h884gemm"), "roofline_pct"), 66.667, 0.01);
+  EXPECT_EQ(RowOf(report, "kernels", "relu").at("roofline_pct"), ReportCell());
+  EXPECT_EQ(RowOf(Report({file}), "kernels", "volta_h884gemm").at("roofline_pct"), ReportCell());
+}
+
 TEST_F(Profiles, times_gaps_and_queues_are_worked_out) {
   const TableReport report = Report({Write("a.json", SmallStep().Json(1))});
   const Row times = Rows(report, "breakdown").front();
