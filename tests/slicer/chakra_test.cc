@@ -295,6 +295,10 @@ TEST(ChakraImport, a_group_that_no_file_describes_is_named) {
   EXPECT_TRUE(Import({Trace({of_group}), Trace({of_group})}).ok());
   EXPECT_THAT(Import({Trace({of_group}), Trace({Compute(1, 5)})}).status().message(),
               HasSubstr("pg_name 7 is described by no file: --groups FILE"));
+  ChakraNode of_other = of_group;
+  of_other.group = "9";  // the first of several is named
+  EXPECT_THAT(Import({Trace({of_group}), Trace({of_other, Compute(2, 5)})}).status().message(),
+              HasSubstr("pg_name 7 is described"));
 }
 
 TEST(ChakraImport, a_cpu_node_that_wraps_a_collective_is_host_work) {

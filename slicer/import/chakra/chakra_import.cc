@@ -39,7 +39,7 @@ struct Shared {
   ProcessGroups groups;       // of the groups file
   std::vector<int64_t> dims;  // of the network
   std::vector<uint32_t> all;  // ranks
-  std::string undescribed;    // a process group that no file describes
+  std::string undescribed;    // the first process group that no file describes
 };
 
 // One rank's trace → its tasks.
@@ -218,7 +218,7 @@ class TraceReader {
       *members = shared_.all;
       notes_.Add("collectives of a process group that no file describes have all ranks",
                  node.group.empty() ? 0 : 1);
-      shared_.undescribed = node.group.empty() ? shared_.undescribed : node.group;
+      shared_.undescribed = shared_.undescribed.empty() ? node.group : shared_.undescribed;
     }
     if (!std::ranges::binary_search(*members, tasks_.rank.value())) {
       return Wrong(node, fmt::format("rank {} is not in its process group '{}'",
