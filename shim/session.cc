@@ -365,7 +365,8 @@ void Emit(Record record, const void* payload, uint32_t payload_bytes) {
     return;
   }
   CountWorkingThread(state, record.kind);
-  if (record.kind == RecordKind::kCollective || record.kind == RecordKind::kMarker) {
+  if (record.kind == RecordKind::kCollective ||
+      (record.kind == RecordKind::kMarker && record.marker.is_note == 0)) {
     state.has_trained.store(true, std::memory_order_relaxed);
   }
   if (cost_ns > 0 && record.kind != RecordKind::kHostGap) {

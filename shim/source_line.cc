@@ -5,6 +5,7 @@
 #include <atomic>
 
 #include "shim/python_code.h"
+#include "shim/session.h"
 
 namespace prism::shim {
 namespace {
@@ -32,7 +33,7 @@ bool FindCalls(PythonCalls* python) {
 void ReportSourceLine() {
   void* const function = reporter.load(std::memory_order_acquire);
   PythonCalls python = {};
-  if (function == nullptr || !FindCalls(&python)) {
+  if (function == nullptr || SessionMode() != channel::Mode::kRecord || !FindCalls(&python)) {
     return;
   }
   const int state = python.ensure();

@@ -4,7 +4,7 @@
 
 namespace prism::shim {
 
-// Called before a call is recorded: writes a marker with the program's line in front of it. Does
+// Called before a call is recorded: writes a note with the program's line in front of it. Does
 // nothing unless Python has asked to be called.
 void ReportSourceLine();
 

@@ -48,6 +48,7 @@ std::string AxesText(const std::vector<GridAxis>& axes) {
 
 void CompareFacts(const ProgramFacts& left, const ProgramFacts& right, FieldDifferences field) {
   field("torch", left.torch, right.torch);
+  field("checked", left.checked, right.checked);
   field("warmup_iterations", left.warmup_iterations, right.warmup_iterations);
   field("iteration_begin", left.iteration_begin, right.iteration_begin);
   field("steps_per_iteration", left.steps_per_iteration, right.steps_per_iteration);

@@ -105,6 +105,7 @@ struct ProgramFacts {
   std::string iteration_begin;      // what begins an iteration, in words
   int32_t steps_per_iteration = 1;  // how many such beginnings one iteration holds
   std::vector<GridAxis> axes;       // fastest first; empty where the layout defines them
+  std::string checked;  // "ok", "fault": its ranks were compared (slicer/check); "": not
 
   bool operator==(const ProgramFacts&) const = default;
 };

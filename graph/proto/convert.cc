@@ -65,6 +65,7 @@ void CopyJob(Spec* job, Message* message) {
   PRISM_FIELD(job->facts.iteration_begin, iteration_begin)
   PRISM_FIELD(job->facts.steps_per_iteration, steps_per_iteration)
   PRISM_FIELD(job->facts.torch, torch)
+  PRISM_FIELD(job->facts.checked, checked)
 }
 
 template <typename Spec, typename Message>

@@ -14,6 +14,7 @@
 #include "graph/base/input_hashes.h"
 #include "graph/base/time.h"
 #include "launch/cli/stand_in.h"
+#include "launch/emulate/run/check_report.h"
 #include "launch/emulate/run/kept_ranks.h"
 #include "launch/emulate/run/master.h"
 #include "launch/emulate/run/output_folder.h"
@@ -270,6 +271,7 @@ int Run(const std::vector<std::string>& arguments) {
   if (!found.ok()) {
     return Fail(kProgram, found, context->options.color);
   }
+  context->tells_lines = ChecksProgram(*context);
   if (context->options.graph.empty() && context->paths.torch) {
     context->job.facts.torch = context->paths.torch->version;
   }

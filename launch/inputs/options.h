@@ -100,6 +100,10 @@ struct Options {
   bool interactive = false;  // the one sandbox rank has the terminal
   std::string log_ranks;
   int32_t max_roles = 256;
+  std::string record_ranks;             // recorded besides those that a program's roles need
+  bool no_check = false;                // of a program
+  std::optional<double> check_seconds;  // unset: a share of what a recording takes
+  int32_t check_iterations = 0;         // 0: until every kind was seen twice
   int32_t stall_timeout_s = 600;
   int32_t host_timeout_s = 20;
 

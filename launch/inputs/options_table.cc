@@ -1,4 +1,5 @@
 // The table of prism-emulate's options, and the text around it in --help.
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -218,6 +219,18 @@ std::vector<Row> RankOptions() {
       {"log-ranks", &O::log_ranks, Text("LIST"),
        "sandbox ranks whose output is shown live, or all or none", "those in --sandbox-ranks"},
       {"max-roles", &O::max_roles, WholeNumber(1, 1 << 20), "most roles that a job may have"},
+      {"record-ranks", &O::record_ranks, Text("all|LIST"),
+       "ranks of a program that are recorded besides those that its roles need: numbers and ranges",
+       "none"},
+      {"no-check", &O::no_check, Switch(),
+       "do not compare what the recorded ranks of a program do with each other, from its first "
+       "group to its exit"},
+      {"check-seconds", &O::check_seconds, NumberAbove0("S"),
+       "how long a rank goes on for the check when it has been recorded",
+       "60, and a share of the recording"},
+      {"check-iterations", &O::check_iterations,
+       WholeNumber(0, std::numeric_limits<int32_t>::max()),
+       "steps that the check follows ranks for", "until every kind of step was seen twice"},
       {"stall-timeout", &O::stall_timeout_s, WholeNumber(1, 1 << 20, "SECONDS"),
        "end the run when a program issues nothing for that long and waits for no other rank"},
       {"host-timeout", &O::host_timeout_s, WholeNumber(5, 1 << 20, "SECONDS"),

@@ -126,6 +126,8 @@ void WriteSummary(const Summary& summary, JsonWriter* json) {
   json->OptionalField("device_scale", summary.device_scale);
   const std::string& torch = summary.job.facts.torch;
   json->OptionalField("torch", torch.empty() ? std::nullopt : std::optional(torch));
+  const std::string& checked = summary.job.facts.checked;
+  json->Field("checked", checked.empty() ? "off" : checked);
   WriteTimes(summary, json);
   WriteMemoryAndGraph(summary, json);
   json->Key("sandbox_ranks").BeginArray();

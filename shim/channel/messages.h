@@ -359,6 +359,7 @@ struct MarkerBody {
   uint32_t name;        // kMarkerName
   uint8_t begin;        // 1 begin, 0 end
   uint8_t in_backward;  // 1: on a thread that runs a backward pass, by one of the program's hooks
+  uint8_t is_note;      // 1: no range, but what the check of a program wants to know
 };
 
 struct CounterBody {  // something assumed, masked or refused, counted: becomes a warning

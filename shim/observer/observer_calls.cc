@@ -60,6 +60,18 @@ void prism_shim_marker(uint32_t name, int begin, int in_backward) {
   prism::shim::KeepRange([record] { prism::shim::Emit(record); });
 }
 
+void prism_shim_note(uint32_t name) {
+  if (prism::shim::SessionMode() != prism::channel::Mode::kRecord) {
+    return;
+  }
+  Record record = {};
+  record.kind = RecordKind::kMarker;
+  record.marker.name = name;
+  record.marker.is_note = 1;
+  prism::shim::Emit(record);
+  prism::shim::KeepRange([record] { prism::shim::Emit(record); });
+}
+
 void prism_shim_block_event(int is_alloc, uint64_t address, int64_t bytes) {
   Record record = {};
   record.kind = is_alloc != 0 ? RecordKind::kBlockAlloc : RecordKind::kBlockFree;

@@ -51,6 +51,8 @@ uint32_t prism_shim_define(uint8_t table, const void* payload, uint32_t bytes);
 void prism_shim_set_context(uint32_t context);
 uint32_t prism_shim_context();
 void prism_shim_marker(uint32_t name, int begin, int in_backward);
+// For the check of a program, while it is recorded: a marker's name.
+void prism_shim_note(uint32_t name);
 // A framework op in a backward pass begins or ends on this thread.
 void prism_shim_backward_op(int begin);
 // An optimizer's step likewise.

@@ -184,7 +184,7 @@ def _members_text(ranks):
 
 def _tell_calls(c10d):
     """For prism check: the program's line in front of each call to other ranks, and the groups that
-    are made. As markers, which slicer/check/call_recorder.h reads.
+    are made. As notes, which slicer/check/call_recorder.h reads.
     """
     markers = {}
     frameworks = (os.path.dirname(c10d.torch.__file__) + os.sep, os.path.dirname(os.__file__) + os.sep,
@@ -194,7 +194,7 @@ def _tell_calls(c10d):
         if text not in markers:
             name = text.encode()
             markers[text] = _shim.prism_shim_define(3, name, len(name))
-        _shim.prism_shim_marker(markers[text], 1, 0)
+        _shim.prism_shim_note(markers[text])
 
     def line_of(frame):
         """The innermost of the program's own, else of a package that is neither torch nor Python's."""

@@ -96,14 +96,14 @@ Status CallRecorder::Consume(const Record& record, std::span<const std::byte> pa
     *this = CallRecorder(calls_.rank);
     return OkStatus();
   }
+  if (record.kind == RecordKind::kMarker && record.marker.is_note != 0) {
+    return SeeNote(record);
+  }
   PRISM_RETURN_IF_ERROR(stream_.Push(record, payload)
                             .status()
                             .WithContext(fmt::format("recording rank {}", calls_.rank.value())));
   if (steps() != seen_steps_) {
     EndStep();
-  }
-  if (record.kind == RecordKind::kMarker) {
-    return SeeMarker(record);
   }
   See(record);
   return OkStatus();
@@ -172,7 +172,7 @@ void CallRecorder::See(const Record& record) {
   }
 }
 
-Status CallRecorder::SeeMarker(const Record& record) {
+Status CallRecorder::SeeNote(const Record& record) {
   PRISM_ASSIGN_OR_RETURN(
       const std::string name,
       stream_.definitions().Name(channel::Table::kMarkerName, record.marker.name));

@@ -1,6 +1,6 @@
 // The records of one process → its calls (calls.h).
 //
-// Source lines and groups come as markers, which the shim writes for prism check only
+// Source lines and groups come as notes, markers that the shim writes for a check only
 // (shim/rendezvous/absent_ranks.py): "prism:line:LINE:FUNCTION:FILE" before a call on the same
 // thread, and "prism:group:TIMEOUT_MS:MEMBERS:NAME" where a group is made, whose members are
 // FIRST/STRIDE/COUNT, or numbers with commas.
@@ -45,7 +45,7 @@ class CallRecorder {
 
   void See(const channel::Record& record);
   void EndStep();
-  Status SeeMarker(const channel::Record& record);
+  Status SeeNote(const channel::Record& record);
   void SeeLine(std::string_view text, uint16_t thread);
   void SeeGroup(std::string_view text, uint16_t thread);
   void SeeCommunicator(const channel::Record& record);

@@ -113,5 +113,63 @@ TEST(CheckedPrograms, a_save_longer_than_the_time_out_says_both) {
   EXPECT_NE(sentence.find("600 s"), std::string::npos) << sentence;
 }
 
+// A run of the program at 4 ranks with these options.
+struct RunOf {
+  ScratchFolder scratch;
+  std::string out = scratch.path() + "/run";
+  Finished finished;
+
+  explicit RunOf(const std::string& fault, const std::vector<std::string>& options = {}) {
+    const std::string program = std::string(PRISM_PROGRAM_DIR) + "/checked.py";
+    std::vector<std::string> command = {PRISM_EMULATE, "--target-gpus", "4", "--sandbox-ranks",
+                                        "none",        "--out",         out};
+    command.insert(command.end(), options.begin(), options.end());
+    command.insert(command.end(), {"--", PRISM_PYTHON, program, fault});
+    finished = RunCommand(command);
+  }
+
+  [[nodiscard]] Json Summary() const { return Json::parse(ReadText(out + "/summary.json")); }
+};
+
+TEST(CheckedPrograms, a_run_says_what_the_check_says_and_no_time) {
+  for (const std::string fault : {"checkpoint", "own_group", "order", "twice", "uneven", "save"}) {
+    const RunOf run(fault, {"--check-seconds", "20"});
+    EXPECT_EQ(run.finished.code, 1) << run.finished.output;
+    EXPECT_NE(run.finished.output.find("the program has a fault: "), std::string::npos)
+        << fault << ": " << run.finished.output;
+    EXPECT_NE(run.finished.output.find("checked.py:"), std::string::npos) << run.finished.output;
+    EXPECT_EQ(Entries(run.out), std::vector<std::string>{"FAILED"});
+  }
+}
+
+TEST(CheckedPrograms, a_run_goes_on_where_it_is_to_adopt_or_not_to_check) {
+  const RunOf warned("checkpoint", {"--on-mismatch", "adopt", "--check-seconds", "20"});
+  EXPECT_EQ(warned.finished.code, 0) << warned.finished.output;
+  EXPECT_NE(warned.finished.output.find("left_early"), std::string::npos);
+  EXPECT_EQ(warned.Summary()["checked"], "fault");
+  const RunOf unchecked("checkpoint", {"--no-check"});
+  EXPECT_EQ(unchecked.finished.code, 0) << unchecked.finished.output;
+  EXPECT_EQ(unchecked.Summary()["checked"], "off");
+}
+
+TEST(CheckedPrograms, the_check_changes_nothing_of_a_run_but_what_it_says_of_itself) {
+  const RunOf checked("none", {"--record-ranks", "all"});
+  const RunOf unchecked("none", {"--record-ranks", "all", "--no-check"});
+  ASSERT_EQ(checked.finished.code, 0) << checked.finished.output;
+  ASSERT_EQ(unchecked.finished.code, 0) << unchecked.finished.output;
+  Json summary = checked.Summary();
+  EXPECT_EQ(summary["checked"], "ok");
+  Json other = unchecked.Summary();
+  for (Json* const one : {&summary, &other}) {
+    one->erase("checked");
+    (*one)["graph"].erase("bytes");
+  }
+  EXPECT_EQ(summary, other);
+  const std::string ranks = ReadText(checked.out + "/ranks.csv");
+  EXPECT_EQ(ranks, ReadText(unchecked.out + "/ranks.csv"));
+  EXPECT_EQ(ranks.find(",role\n"), std::string::npos) << ranks;  // all were recorded
+  EXPECT_EQ(Json::parse(ReadText(checked.out + "/run.json"))["check"]["ranks"], 4);
+}
+
 }  // namespace
 }  // namespace prism

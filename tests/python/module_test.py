@@ -8,7 +8,7 @@ import sys
 import tempfile
 
 import prism_emulator as prism
-from prism_emulator import _install, _options
+from prism_emulator import _install, _options, checks
 
 
 def error_of(call, *arguments, **named):
@@ -47,6 +47,23 @@ assert error_of(prism.estimate, model="gpt3-none")[:2] == ("UsageError", 2)
 assert error_of(prism.estimate, config="nowhere.toml")[:2] == ("FileError", 3)
 assert error_of(prism.run, gpus=8, tp=3, quiet=True)[:2] == ("UsageError", 2)
 assert error_of(prism.run, ["/nowhere/program"], gpus=8, quiet=True)[1] in (1, 2, 3, 5)
+
+# A check: the report as objects, a fault is no exception, wrong input is one.
+fault = {"kind": "size", "sentence": "rank 1 reduces more", "ranks": [0, 1], "waiting": [0],
+         "calls": [{"rank": 1, "call": "all_reduce", "group": "g", "file": "a.py", "line": 3}],
+         "notes": []}
+report = checks._check_of({"verdict": "fault", "sentence": "rank 1 reduces more",
+                           "checked_until": "exit", "assumed": [], "warnings": [],
+                           "faults": [fault]})
+assert not report and report.faults[0].calls[0].line == 3 and str(report) == fault["sentence"]
+assert checks._check_of({"sentence": "no fault", "checked_until": "step 3", "assumed": [],
+                         "warnings": [], "faults": []})
+assert error_of(prism.check, None)[1] == 2
+assert error_of(prism.check, [sys.executable, "-c", ""], gpus=0, quiet=True)[:2] == (
+    "UsageError", 2)
+assert error_of(prism.check, [sys.executable, "-c", ""], gpus=8, record_ranks=[9],
+                quiet=True)[:2] == ("UsageError", 2)
+assert error_of(prism.check, ["/nowhere/program"], gpus=8, quiet=True)[:2] == ("FileError", 3)
 
 # What a run left.
 with tempfile.TemporaryDirectory() as folder:

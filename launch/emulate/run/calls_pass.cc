@@ -63,8 +63,8 @@ Status CallsPass::Slot::See(const channel::Record& record, std::span<const std::
   return recorder.Consume(record, payload);
 }
 
-CallsPass::CallsPass(const RunContext& context, Progress& progress)
-    : context_(context), progress_(progress), starter_(context) {
+CallsPass::CallsPass(const RunContext& context, RankStarter& starter, Progress& progress)
+    : context_(context), progress_(progress), starter_(starter) {
 }
 
 CallsPass::~CallsPass() = default;
@@ -90,12 +90,16 @@ Status CallsPass::StartNext() {
   return OkStatus();
 }
 
+bool CallsPass::IsFirst(const Slot& slot) const {
+  return recorded_.empty() && slot.alone == nullptr && !seconds_;
+}
+
 // The first rank decides; the others follow it as far.
 bool CallsPass::IsDone(const Slot& slot) const {
   if (!slot.watch) {
     return false;
   }
-  const bool is_first = recorded_.empty() && slot.alone == nullptr;
+  const bool is_first = IsFirst(slot);
   const int32_t steps = slot.recorder.steps();
   if (length_.steps > 0 && steps > length_.steps) {
     return true;
@@ -138,8 +142,7 @@ void CallsPass::FinishSlot(Slot& slot, CallsEnd end) {
     recorded.calls.failure = recorded.end.message();
   } else if (end == CallsEnd::kCut) {
     slot.process->Kill();
-    const bool is_first = recorded_.empty() && slot.alone == nullptr;
-    length_.steps = is_first ? std::max(1, recorded.calls.steps - 1) : length_.steps;
+    length_.steps = IsFirst(slot) ? std::max(1, recorded.calls.steps - 1) : length_.steps;
   }
   if (slot.alone != nullptr) {
     starter_.EndSecondTry(slot.rank, SameCalls(slot.alone->calls, recorded.calls) ? "" : "calls");
@@ -162,8 +165,14 @@ Status CallsPass::RecordRound(const std::string& doing, const std::vector<Rank>&
   }
   const auto cores = static_cast<size_t>(AvailableThreads());
   size_t waits = 0;
+  const StopWatch watch;
   while (!wanted_.empty() || !slots_.empty()) {
     PRISM_RETURN_IF_ERROR(InterruptStatus());
+    if (seconds_ && watch.Seconds() > *seconds_) {
+      wanted_.clear();
+      slots_.clear();
+      break;
+    }
     while (!wanted_.empty() && slots_.size() < cores &&
            starter_.MayStart(wanted_.front().which(), !slots_.empty())) {
       PRISM_RETURN_IF_ERROR(StartNext());
@@ -192,6 +201,22 @@ void CallsPass::AppendValues() {
   if (!book_.empty()) {
     values_ = std::make_unique<SharedMemory>("prism-values", book_);
   }
+}
+
+Result<std::vector<slicer::RankCalls>> CallsPass::RecordMore(const std::vector<Rank>& ranks,
+                                                             const Others& others) {
+  length_ = others.length;
+  seconds_ = others.seconds;
+  book_ = others.book;
+  AppendValues();
+  PRISM_RETURN_IF_ERROR(RecordRound("check", ranks));
+  std::vector<slicer::RankCalls> calls;
+  for (auto& [rank, recorded] : recorded_) {
+    if (!recorded.guessed) {
+      calls.push_back(std::move(recorded.calls));
+    }
+  }
+  return calls;
 }
 
 Result<std::vector<slicer::RankCalls>> CallsPass::Record(const std::vector<Rank>& ranks,

@@ -9,7 +9,9 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "graph/base/ids.h"
@@ -30,13 +32,23 @@ struct CallsLength {
 
 class CallsPass {
  public:
-  // Both must outlive it.
-  CallsPass(const RunContext& context, Progress& progress);
+  // All must outlive it.
+  CallsPass(const RunContext& context, RankStarter& starter, Progress& progress);
   ~CallsPass();
 
   // By rank. Fails if no rank could be followed.
   Result<std::vector<slicer::RankCalls>> Record(const std::vector<Rank>& ranks,
                                                 const CallsLength& length);
+
+  // Ranks besides others that got so far, and sent what is in the book: as many as there is time
+  // for, without those that were given others' integers.
+  struct Others {
+    CallsLength length;
+    std::string_view book;
+    double seconds = 0;  // for all ranks
+  };
+  Result<std::vector<slicer::RankCalls>> RecordMore(const std::vector<Rank>& ranks,
+                                                    const Others& others);
 
  private:
   struct Slot;
@@ -56,6 +68,7 @@ class CallsPass {
   };
 
   Status RecordRound(const std::string& doing, const std::vector<Rank>& ranks);
+  [[nodiscard]] bool IsFirst(const Slot& slot) const;
   Status StartNext();
   Status StepSlot(Slot& slot);
   [[nodiscard]] bool IsDone(const Slot& slot) const;
@@ -64,8 +77,9 @@ class CallsPass {
 
   const RunContext& context_;
   Progress& progress_;
-  RankStarter starter_;
+  RankStarter& starter_;
   CallsLength length_;
+  std::optional<double> seconds_;  // for all ranks
   std::deque<Wanted> wanted_;
   std::vector<std::unique_ptr<Slot>> slots_;
   std::map<Rank, Recorded> recorded_;

@@ -13,6 +13,7 @@
 #include "graph/file.h"
 #include "graph/job/whole_program.h"
 #include "graph/validate/valid_graph.h"
+#include "launch/emulate/run/check_report.h"
 #include "launch/emulate/run/co_recording.h"
 #include "launch/emulate/run/gpu_times.h"
 #include "launch/emulate/run/host_time.h"
@@ -99,6 +100,7 @@ Status Master::HandleMessage(const PeerMessage& message, Coordinator* coordinato
       if (kept_ != nullptr) {
         kept_->Keep(recorded.fragment.rank, message.bytes);
       }
+      TakeCalls(&recorded);
       slice_.Add(std::move(recorded));
       return OkStatus();
     }
@@ -111,6 +113,7 @@ Status Master::HandleMessage(const PeerMessage& message, Coordinator* coordinato
       return OkStatus();
     }
     case MessageKind::kFailed: {
+      program_failed_ = !in.Get<bool>();
       const auto code = static_cast<StatusCode>(in.Get<int32_t>());
       return {code, std::string(in.GetText())};
     }
@@ -201,6 +204,7 @@ std::vector<Rank> Master::AddKept(const std::vector<Rank>& ranks) {
   std::vector<Rank> others;
   for (const Rank rank : ranks) {
     if (std::optional<RecordedRank> recorded = kept_->Find(rank)) {
+      TakeCalls(&*recorded);
       slice_.Add(*std::move(recorded));
     } else {
       others.push_back(rank);
@@ -219,7 +223,7 @@ Status Master::RecordRound(const std::vector<Rank>& ranks) {
   const std::vector<Rank> to_record = AddKept(ranks);
   for (int worker = 0; worker < session_.size(); ++worker) {
     WireWriter message;
-    message.Put(MessageKind::kRecord).Put(length);
+    message.Put(MessageKind::kRecord).Put(PassLength{length, LengthOfCheck()});
     message.PutText(slice_.book());
     PutRanks(to_record, &message);
     session_.Send(worker, message.Take());
@@ -235,7 +239,7 @@ Status Master::RecordRound(const std::vector<Rank>& ranks) {
 
 // The built-in workload's ranks are planned; those of a user's program follow from what earlier
 // ones did.
-Status Master::Slice() {
+Status Master::Slice(RunOutcome* outcome) {
   worker_.Begin();
   if (!context_.options.graph.empty()) {
     return OkStatus();
@@ -243,6 +247,15 @@ Status Master::Slice() {
   if (!context_.job.user_program) {
     return Record(context_.plan.RecordedRanks());
   }
+  const StopWatch watch;
+  const Status sliced = SliceProgram();
+  if (sliced.ok() && ChecksProgram(context_)) {
+    PRISM_RETURN_IF_ERROR(CheckMoreRanks(watch.Seconds()));
+  }
+  return ChecksProgram(context_) ? CheckProgram(sliced, outcome) : sliced;
+}
+
+Status Master::SliceProgram() {
   const slicer::ProbeOptions options = MakeProbeOptions(context_);
   while (true) {
     PRISM_ASSIGN_OR_RETURN(const slicer::ProbeStep step,
@@ -370,7 +383,7 @@ Status Master::RunStages(RunOutcome* outcome) {
     return status;
   };
   WallTimes& wall = outcome->wall;
-  PRISM_RETURN_IF_ERROR(timed(&wall.slice_s, [&] { return Slice(); }));
+  PRISM_RETURN_IF_ERROR(timed(&wall.slice_s, [&] { return Slice(outcome); }));
   if (kept_ != nullptr) {
     PRISM_RETURN_IF_ERROR(kept_->Write(/*all=*/true));
     kept_ = nullptr;  // a rank whose role adopts what it does now is recorded anew

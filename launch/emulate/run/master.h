@@ -21,6 +21,7 @@
 #include "launch/process/progress.h"
 #include "replayer/engine/replay_result.h"
 #include "replayer/report/summary.h"
+#include "slicer/check/calls.h"
 
 namespace prism::launch {
 
@@ -51,6 +52,8 @@ struct RunOutcome {
   std::map<Rank, std::string> snapshots;  // their memory, as the PyTorch memory viewer opens it
   std::vector<double> startup_seconds;    // of recorded programs, real time
   std::vector<double> iteration_seconds;  // of recorded programs, real time
+  std::string checked_until;              // the last step that the check saw, or "exit"; "": none
+  int64_t checked_ranks = 0;
   WallTimes wall;
 };
 
@@ -75,7 +78,15 @@ class Master {
 
  private:
   Status RunStages(RunOutcome* outcome);
-  Status Slice();
+  Status Slice(RunOutcome* outcome);
+  Status SliceProgram();
+  // How far ranks are to go on for the check of a program.
+  [[nodiscard]] CheckLength LengthOfCheck() const;
+  // After the slice, which may have failed: whether the ranks of the program fit together.
+  Status CheckProgram(const Status& sliced, RunOutcome* outcome);
+  void TakeCalls(RecordedRank* recorded);
+  Status CheckMoreRanks(double slice_seconds);
+  Result<std::vector<slicer::RankCalls>> WholeProgram();
   // These ranks, and those that they turn out to need.
   Status Record(const std::vector<Rank>& ranks);
   Status RecordRound(const std::vector<Rank>& ranks);
@@ -113,7 +124,10 @@ class Master {
   MemorySampler memory_;
   Worker worker_;
   RecordedSlice slice_;
-  KeptRanks* kept_ = nullptr;                          // with --resume
+  KeptRanks* kept_ = nullptr;                // with --resume
+  std::map<Rank, slicer::RankCalls> calls_;  // of recorded ranks, for the check
+  std::optional<int32_t> checked_steps_;     // of the rank that came first; 0: to the exit
+  bool program_failed_ = false;
   std::vector<std::optional<WorkerHost>> said_hello_;  // by worker
   Hosts hosts_;                                        // of the emulation
   std::vector<int> worker_of_;                         // by sandbox rank

@@ -1,5 +1,7 @@
 #include "launch/emulate/run/messages.h"
 
+#include "launch/emulate/run/calls_message.h"
+
 namespace prism::launch {
 
 void PutRanks(const std::vector<Rank>& ranks, WireWriter* message) {
@@ -49,7 +51,11 @@ std::string Encode(const RecordedRank& recorded) {
     out.Put(kind.sort);
     PutNumbers(kind.numbers, &out);
   }
-  return out.Put(recorded.guessed).PutText(recorded.values).Take();
+  out.Put(recorded.guessed).PutText(recorded.values).Put(recorded.calls.has_value());
+  if (recorded.calls) {
+    PutCalls(*recorded.calls, &out);
+  }
+  return out.Take();
 }
 
 Result<RecordedRank> GetRecorded(WireReader* message) {
@@ -68,6 +74,9 @@ Result<RecordedRank> GetRecorded(WireReader* message) {
   }
   read.guessed = message->Get<bool>();
   read.values = message->GetText();
+  if (message->Get<bool>()) {
+    read.calls = GetCalls(message);
+  }
   return read;
 }
 

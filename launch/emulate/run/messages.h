@@ -15,10 +15,10 @@ namespace prism::launch {
 
 enum class MessageKind : uint8_t {
   kHello,     // worker → 0: pid, WorkerHost, addresses of the host
-  kRecord,    // 0 → worker: RecordedLength, the value book so far; record these ranks
+  kRecord,    // 0 → worker: PassLength, the value book so far; record these ranks
   kRecorded,  // worker → 0: RecordedRank
   kStopped,   // worker → 0: StoppedRank; recorded later, or the run fails
-  kFailed,    // worker → 0: status code, message
+  kFailed,    // worker → 0: RecordPass::program_ended_well, status code, message
   kMeet,      // 0 → first worker of each host: MeetMessage; prepare for an emulation
   kMeeting,   // first worker → 0: MeetingMessage
   kExchange,  // first worker → first worker: number of the emulation, host, of its ExchangeMirror

@@ -5,6 +5,7 @@
 #include "launch/emulate/run/program_layout.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <string>
 #include <tuple>
@@ -100,7 +101,8 @@ IterationRange AlikeFrom(const std::vector<graph::Fragment>& fragments, int32_t 
 slicer::ProbeOptions MakeProbeOptions(const RunContext& context) {
   slicer::ProbeOptions options;
   options.given = context.job.parallel;
-  options.named = context.sandbox_ranks;
+  std::ranges::set_union(context.sandbox_ranks, context.record_ranks,
+                         std::back_inserter(options.named));
   options.seed = context.job.seed;
   options.max_roles = context.options.max_roles;
   return options;

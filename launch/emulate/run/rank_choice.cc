@@ -136,6 +136,41 @@ Status ResolveShownRanks(RunContext* context) {
 
 }  // namespace
 
+Result<std::vector<Rank>> RanksToRecord(const RunContext& context) {
+  const Options& options = context.options;
+  const std::string& list = options.record_ranks;
+  const auto refuse = [&](const std::string& why) {
+    return AtOrigin(options, {"record_ranks"}, InvalidArgument("--record-ranks: " + why));
+  };
+  if (list.empty()) {
+    return std::vector<Rank>();
+  }
+  if (options.program.empty() || !options.graph.empty()) {
+    return refuse(options.graph.empty()
+                      ? "which ranks of the built-in program are recorded is planned; leave it out"
+                      : "with --graph nothing is recorded; leave one out");
+  }
+  std::vector<Rank> ranks;
+  if (list == "all") {
+    for (int64_t rank = 0; rank < context.job.parallel.world_size(); ++rank) {
+      ranks.emplace_back(static_cast<uint32_t>(rank));
+    }
+  } else {
+    if (list == "none" || list.find("auto") != list.npos || list.find(':') != list.npos) {
+      return refuse(
+          fmt::format("'{}' needs a layout, which only the recording shows; use all, "
+                      "numbers and ranges (3-5)",
+                      list));
+    }
+    PRISM_ASSIGN_OR_RETURN(ranks, ListedNumbers(context, "record_ranks", list));
+  }
+  if (ranks.size() > static_cast<size_t>(options.max_roles)) {
+    return refuse(fmt::format("{} ranks, but --max-roles is {}; name fewer, or give a larger one",
+                              ranks.size(), options.max_roles));
+  }
+  return ranks;
+}
+
 Status CheckRankOptions(const Options& options) {
   PRISM_RETURN_IF_ERROR(CheckSandboxUse(options));
   return CheckTracing(options);

@@ -8,9 +8,11 @@
 #include <fmt/format.h>
 
 #include "graph/job/whole_program.h"
+#include "launch/emulate/run/check_report.h"
 #include "launch/emulate/run/recorded_process.h"
 #include "launch/emulate/sandbox/record_turn.h"
 #include "launch/emulate/sandbox/stall_watch.h"
+#include "launch/process/output.h"
 #include "slicer/record/recorder.h"
 
 namespace prism::launch {
@@ -41,11 +43,13 @@ struct RecordPass::Slot {
   RecordedLength length;
   std::optional<RecordedRank> otherwise = {};
   bool is_second_try = false;
+  std::optional<FollowedRank> followed = {};    // for the check
+  std::optional<slicer::RankCalls> calls = {};  // once it is not followed any more
   bool finished = false;
 };
 
-RecordPass::RecordPass(const RunContext& context, RankStarter& starter, size_t slots)
-    : context_(context), starter_(starter), slot_count_(slots) {
+RecordPass::RecordPass(const Means& means, size_t slots)
+    : context_(means.context), starter_(means.starter), budget_(means.budget), slot_count_(slots) {
 }
 
 RecordPass::~RecordPass() = default;
@@ -58,10 +62,11 @@ void RecordPass::ReportStacks() {
 
 Status RecordPass::Add(const std::vector<Rank>& ranks,
                        std::string_view values,
-                       const RecordedLength& length) {
+                       const PassLength& length) {
   PRISM_CHECK(done());
+  check_ = length.check;
   for (const Rank rank : ranks) {
-    wanted_.push_back({rank, length});
+    wanted_.push_back({rank, length.recorded});
   }
   values_bytes_ = values.size();
   if (values.empty()) {
@@ -119,19 +124,63 @@ Status RecordPass::StartNext() {
   slots_.push_back(std::make_unique<Slot>(
       Slot{std::move(store), RecordedProcess(std::move(process), options),
            StallWatch(stall_timeout_s), length, std::move(otherwise), is_second_try}));
+  if (!is_second_try && ChecksProgram(context_)) {
+    slots_.back()->followed.emplace(rank, slots_.back()->recorded.process().pid(), check_,
+                                    &budget_);
+  }
   return OkStatus();
 }
 
+// It has shown what is wanted of it.
+bool RecordPass::IsDone(Slot& slot) const {
+  return HasSeenAll(slot) &&
+         (!slot.followed || !slot.followed->goes_on() || slot.followed->IsDone());
+}
+
+Status RecordPass::See(Slot& slot,
+                       const channel::Record& record,
+                       std::span<const std::byte> payload) {
+  bool is_recorded = record.kind != channel::RecordKind::kMarker || record.marker.is_note == 0;
+  if (slot.followed) {
+    PRISM_ASSIGN_OR_RETURN(is_recorded, slot.followed->See(record, payload));
+  }
+  if (is_recorded) {
+    PRISM_RETURN_IF_ERROR(slot.recorded.See(record, payload));
+    if (slot.followed && HasSeenAll(slot) && !slot.recorded.recorder().period().has_value()) {
+      slot.followed->GoOn();
+    }
+  }
+  return OkStatus();
+}
+
+// Before the process is killed. Where it fails after what is recorded, the values of absent ranks
+// may be why: it counts as not followed.
+void RecordPass::EndCalls(Slot& slot, bool exited) {
+  if (!slot.followed) {
+    return;
+  }
+  const Status exit = exited ? slot.recorded.ExitStatus() : OkStatus();
+  slot.calls = slot.followed->TakeCalls(exited && exit.ok() ? slicer::CallsEnd::kExit
+                                                            : slicer::CallsEnd::kCut);
+  if (!exit.ok() && slot.followed->goes_on()) {
+    context_.logger.Info("rank {} is checked no further than step {}: {}",
+                         slot.recorded.rank().value(), slot.calls->steps - 1,
+                         exit.message().substr(0, exit.message().find(kOutputHeading)));
+  }
+}
+
 Result<bool> RecordPass::StepSlot(Slot& slot) {
+  const bool exited = slot.recorded.process().Exited();  // what it has written costs nothing more
   const RecordTaker see = [&](const channel::Record& record,
                               std::span<const std::byte> payload) -> Result<bool> {
-    PRISM_RETURN_IF_ERROR(slot.recorded.See(record, payload));
-    return !HasSeenAll(slot);
+    PRISM_RETURN_IF_ERROR(See(slot, record, payload));
+    return !IsDone(slot) || (exited && slot.followed && slot.followed->goes_on());
   };
   PRISM_ASSIGN_OR_RETURN(const RecordTurn turn, TakeRecords(slot.recorded.process(), see));
   PRISM_RETURN_IF_ERROR(CheckStore(context_, slot.store.get()));
-  if (turn.exited || HasSeenAll(slot)) {
+  if (turn.exited || IsDone(slot)) {
     slot.finished = true;
+    EndCalls(slot, exited || (turn.exited && !IsDone(slot)));
     PRISM_RETURN_IF_ERROR(FinishSlot(slot));
   } else if (turn.moves > 0) {
     slot.stall_watch.Move();
@@ -142,6 +191,7 @@ Result<bool> RecordPass::StepSlot(Slot& slot) {
       return stall;
     }
     slot.finished = true;
+    EndCalls(slot, false);
     PRISM_RETURN_IF_ERROR(FinishSlot(slot));
   }
   return turn.records > 0 || turn.exited;
@@ -204,6 +254,7 @@ Status RecordPass::FinishSlot(Slot& slot) {
   }
   PRISM_RETURN_IF_ERROR(end);
   if (!fragment.ok() && !steps.has_value()) {
+    program_ended_well_ = true;
     return Status(fragment.status().code(),
                   fmt::format("recording rank {}: {}; {}", slot.recorded.rank().value(),
                               fragment.status().message(), slot.recorded.process().LastLines()));
@@ -219,6 +270,7 @@ Status RecordPass::FinishSlot(Slot& slot) {
     recorded->values = slot.recorded.Values(fragment->warmup_iterations);
     recorded->guessed = slot.recorded.guessed();
     recorded->speculative_producers = slot.recorded.speculative_producers();
+    recorded->calls = std::move(slot.calls);
     recorded->fragment = *std::move(fragment);
   }
   if (slot.recorded.recorder().has_looked_less()) {

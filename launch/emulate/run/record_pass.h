@@ -6,6 +6,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "graph/base/ids.h"
 #include "graph/base/status.h"
 #include "graph/fragment.h"
+#include "launch/emulate/run/followed_rank.h"
 #include "launch/emulate/run/rank_starter.h"
 #include "launch/emulate/run/recorded_slice.h"
 #include "launch/emulate/run/run_context.h"
@@ -20,16 +22,28 @@
 
 namespace prism::launch {
 
+// How long ranks are recorded, and checked.
+struct PassLength {
+  RecordedLength recorded;
+  CheckLength check;
+};
+
 // This process's share of the ranks, up to `slots` sandbox processes at a time. Step() does what
 // can be done now.
 class RecordPass {
  public:
-  // Both must outlive it.
-  RecordPass(const RunContext& context, RankStarter& starter, size_t slots);
+  // What a worker has for its passes, all of which must outlive them.
+  struct Means {
+    const RunContext& context;
+    RankStarter& starter;
+    CheckBudget& budget;
+  };
+
+  RecordPass(const Means& means, size_t slots);
   ~RecordPass();
 
   // `values`: the book of what ranks recorded before have sent. Ranks added before must be done.
-  Status Add(const std::vector<Rank>& ranks, std::string_view values, const RecordedLength& length);
+  Status Add(const std::vector<Rank>& ranks, std::string_view values, const PassLength& length);
 
   // Starts, drains and finishes processes. True when something happened. Failures: kRunFailed
   // naming the rank, how its program ended and its last lines; for a full device the rank, the op
@@ -46,6 +60,9 @@ class RecordPass {
 
   // Ranks finished since the last call.
   std::vector<RecordedRank> TakeRecorded() { return std::move(recorded_); }
+
+  // Whether it was not the program of a rank that failed, but its recording.
+  [[nodiscard]] bool program_ended_well() const { return program_ended_well_; }
 
   // Ranks stopped since the last call: of a user's program, which may have failed for want of what
   // absent ranks would have sent.
@@ -73,7 +90,10 @@ class RecordPass {
 
   Status StartNext();
   [[nodiscard]] bool HasSeenAll(const Slot& slot) const;
+  [[nodiscard]] bool IsDone(Slot& slot) const;
+  Status See(Slot& slot, const channel::Record& record, std::span<const std::byte> payload);
   Result<bool> StepSlot(Slot& slot);
+  void EndCalls(Slot& slot, bool exited);
   Status EndProgram(Slot& slot);
   Status FinishSlot(Slot& slot);
   void FinishSecondTry(Slot& slot);
@@ -84,6 +104,9 @@ class RecordPass {
 
   const RunContext& context_;
   RankStarter& starter_;
+  CheckBudget& budget_;
+  CheckLength check_;
+  bool program_ended_well_ = false;
   std::deque<Wanted> wanted_;
   std::optional<TwoTries> tries_;
   size_t slot_count_;

@@ -25,6 +25,7 @@
 #include "graph/base/ids.h"
 #include "graph/base/status.h"
 #include "graph/fragment.h"
+#include "slicer/check/calls.h"
 #include "slicer/record/iteration_sequence.h"
 #include "slicer/record/steady_search.h"
 
@@ -48,6 +49,7 @@ struct RecordedRank {
   std::string values;                      // that it sent to absent ranks: a part of a value book
   bool guessed = false;                    // RecordedProcess's, as the next
   std::vector<Rank> speculative_producers;
+  std::optional<slicer::RankCalls> calls = {};  // what it did with other ranks, for a check
 };
 
 // A rank whose program failed on speculative values.

@@ -37,6 +37,7 @@ struct RunContext {
   std::vector<Rank> log_ranks;       // output shown live
   std::vector<Rank> traced_ranks;    // ascending; whose timelines go into trace.pftrace
   std::vector<Rank> snapshot_ranks;  // ascending, sandbox ranks; whose memory history is written
+  std::vector<Rank> record_ranks;    // ascending; that --record-ranks names
   bool tells_lines = false;          // ranks say which source line calls (prism check)
   std::optional<Gpu> gpu;            // that sandbox ranks run on; null: the virtual device
   std::optional<Gpu> record_gpu;     // that recorded ranks' kernels are timed on; null: none

@@ -429,6 +429,7 @@ Result<RunContext> PlanRun(Options options) {
   plan_options.max_roles = context.options.max_roles;
   PRISM_ASSIGN_OR_RETURN(context.plan, slicer::MakePlan(context.job, plan_options));
   const bool is_open = context.job.user_program && context.options.graph.empty();
+  PRISM_ASSIGN_OR_RETURN(context.record_ranks, RanksToRecord(context));
   PRISM_RETURN_IF_ERROR(is_open ? ChooseNumberedRanks(&context) : ChooseRanks(&context));
   return context;
 }

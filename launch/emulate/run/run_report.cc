@@ -190,6 +190,12 @@ std::string RunJson(const RunRecord& record, const RunOutcome& outcome) {
   json.Field("report_s", wall.report_s);
   json.Field("total_s", wall.total_s);
   json.EndObject();
+  if (outcome.checked_until.empty()) {
+    json.NullField("check");
+  } else {
+    json.Key("check").BeginObject().Field("until", outcome.checked_until);
+    json.Field("ranks", outcome.checked_ranks).EndObject();
+  }
   json.Field("max_rss_bytes", record.max_rss_bytes);
   json.ArrayField("startup_s", outcome.startup_seconds);
   json.ArrayField("iteration_s", outcome.iteration_seconds);

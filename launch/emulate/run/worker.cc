@@ -59,7 +59,7 @@ void ShowLine(Rank rank, const std::string& line, std::FILE* output) {
 }  // namespace
 
 Worker::Worker(RunContext& context, MpiSession& session)
-    : context_(context), session_(session), starter_(context) {
+    : context_(context), session_(session), starter_(context), check_budget_(session.size()) {
 }
 
 Worker::~Worker() = default;
@@ -69,14 +69,15 @@ void Worker::Begin() {
 }
 
 Status Worker::Record(WireReader* message) {
-  const RecordedLength length = message->Get<RecordedLength>();
+  const PassLength length = message->Get<PassLength>();
   const std::string_view values = message->GetText();
   const std::vector<Rank> ranks = GetRanks(message);
   emulation_.reset();  // an emulation that is to be restarted
   if (recording_ == nullptr) {
     const auto cores = static_cast<size_t>(AvailableThreads());
     const size_t slots = std::max<size_t>(1, cores / static_cast<size_t>(session_.size()));
-    recording_ = std::make_unique<RecordPass>(context_, starter_, slots);
+    recording_ =
+        std::make_unique<RecordPass>(RecordPass::Means{context_, starter_, check_budget_}, slots);
   }
   return recording_->Add(ShareOf(ranks, session_.rank(), session_.size()), values, length);
 }
@@ -268,9 +269,11 @@ void Worker::KillProcesses() {
 }
 
 void Worker::Fail(const Status& status) {
+  const bool program_ended_well = recording_ != nullptr && recording_->program_ended_well();
   KillProcesses();
   session_.Send(0, WireWriter()
                        .Put(MessageKind::kFailed)
+                       .Put(program_ended_well)
                        .Put(static_cast<int32_t>(status.code()))
                        .PutText(status.message())
                        .Take());

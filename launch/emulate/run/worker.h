@@ -42,6 +42,9 @@ class Worker {
   [[nodiscard]] bool stopped() const { return stopped_; }
   [[nodiscard]] int stop_code() const { return stop_code_; }
 
+  // Of the ranks that it records.
+  [[nodiscard]] RankStarter& starter() { return starter_; }
+
   // Ends this worker's sandbox processes.
   void KillProcesses();
 
@@ -60,6 +63,7 @@ class Worker {
   RunContext& context_;
   MpiSession& session_;
   RankStarter starter_;
+  CheckBudget check_budget_;
   std::unique_ptr<RecordPass> recording_;
   graph::Graph graph_;
   std::unique_ptr<HostMeeting> meeting_;  // if this is the first worker of its host

@@ -1,0 +1,128 @@
+// The check of a program as process 0 makes it: what recorded ranks did with each other, from the
+// first group to where they were left, is matched before there is a graph. The recordings serve
+// both; further ranks are followed as long as that is cheap. A program that cannot be recorded,
+// though none of its ranks failed, is followed from its start once more, since a fault may be why.
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "graph/base/units.h"
+#include "launch/emulate/run/calls_pass.h"
+#include "launch/emulate/run/check_report.h"
+#include "launch/emulate/run/master.h"
+#include "launch/process/output.h"
+
+namespace prism::launch {
+namespace {
+
+constexpr double kShareOfMore = 0.05;  // of the slice's seconds, for further ranks
+
+bool GoesOnWithFaults(const Options& options) {
+  return options.interactive || options.on_mismatch != OnMismatch::kAbort;
+}
+
+}  // namespace
+
+CheckLength Master::LengthOfCheck() const {
+  const Options& options = context_.options;
+  return {.seconds = options.check_seconds,
+          .steps = checked_steps_.value_or(options.check_iterations),
+          .is_known = checked_steps_.has_value()};
+}
+
+// What a rank did that was given others' integers may be what they would do.
+void Master::TakeCalls(RecordedRank* recorded) {
+  if (!recorded->calls) {
+    return;
+  }
+  slicer::RankCalls& calls = *recorded->calls;
+  if (!checked_steps_) {
+    checked_steps_ = calls.end == slicer::CallsEnd::kCut ? std::max(1, calls.steps - 1) : 0;
+  }
+  calls_.erase(calls.rank);
+  if (!recorded->guessed) {
+    calls_.emplace(calls.rank, std::move(calls));
+  }
+}
+
+// Ranks that no role needs, if a rank starts in the time that they may take.
+Status Master::CheckMoreRanks(double slice_seconds) {
+  std::vector<Rank> more = RanksToCheck(context_);
+  double start_s = std::numeric_limits<double>::max();
+  for (const graph::Fragment& fragment : slice_.fragments()) {
+    std::erase(more, fragment.rank);
+    start_s = std::min(start_s, fragment.startup_seconds);
+  }
+  const double seconds = context_.options.check_seconds.value_or(kShareOfMore * slice_seconds);
+  if (more.empty() || 2 * start_s > seconds) {
+    return OkStatus();
+  }
+  CallsPass::Others others;
+  others.length = {.seconds = seconds, .steps = LengthOfCheck().steps};
+  others.book = slice_.book();
+  others.seconds = seconds;
+  CallsPass pass(context_, worker_.starter(), progress_);
+  PRISM_ASSIGN_OR_RETURN(std::vector<slicer::RankCalls> calls, pass.RecordMore(more, others));
+  for (slicer::RankCalls& rank : calls) {
+    calls_.emplace(rank.rank, std::move(rank));
+  }
+  return OkStatus();
+}
+
+Result<std::vector<slicer::RankCalls>> Master::WholeProgram() {
+  const Options& options = context_.options;
+  CallsPass pass(context_, worker_.starter(), progress_);
+  CallsLength length = {.steps = options.check_iterations};
+  length.seconds = options.check_seconds.value_or(length.seconds);
+  return pass.Record(RanksToCheck(context_), length);
+}
+
+Status Master::CheckProgram(const Status& sliced, RunOutcome* outcome) {
+  if (!sliced.ok() && (sliced.code() != StatusCode::kRunFailed || program_failed_)) {
+    return sliced;
+  }
+  std::vector<slicer::RankCalls> calls;
+  if (sliced.ok()) {
+    for (auto& [rank, recorded] : calls_) {
+      calls.push_back(std::move(recorded));
+    }
+    calls_.clear();
+  } else {
+    Result<std::vector<slicer::RankCalls>> whole = WholeProgram();
+    if (!whole.ok()) {
+      return whole.status().code() == StatusCode::kRunFailed ? sliced : whole.status();
+    }
+    calls = *std::move(whole);
+  }
+  const CheckReport report = MakeCheckReport(calls, context_.job.parallel.world_size());
+  context_.job.facts.checked = report.is_well() ? "ok" : "fault";
+  outcome->checked_until = report.checked_until;
+  outcome->checked_ranks = report.recorded;
+  progress_.Clear();
+  for (const std::string& warning : report.result.warnings) {
+    context_.logger.Warning("{}", warning);
+  }
+  if (report.is_well()) {
+    context_.logger.Info("{} until {}", report.sentence, report.checked_until);
+    return sliced;
+  }
+  if (GoesOnWithFaults(context_.options)) {
+    WarnOf(CheckText(report),
+           fmt::format("the run goes on, by {}",
+                       context_.options.interactive
+                           ? "--interactive"
+                           : fmt::format("--on-mismatch {}",
+                                         NameOf(kOnMismatchNames, context_.options.on_mismatch))));
+    return sliced;
+  }
+  const bool json = context_.options.format == OutputFormat::kJson;
+  PRISM_RETURN_IF_ERROR(Print(json ? CheckJson(report) : Harmless(CheckText(report))));
+  return RunFailed(fmt::format("the program has a fault: {}: {}",
+                               NameOf(slicer::kFaultKindNames, report.result.faults.front().kind),
+                               report.sentence));
+}
+
+}  // namespace prism::launch
