@@ -157,6 +157,15 @@ std::vector<int> PlaceRanks(const graph::Graph& graph, const Hosts& hosts, size_
   return worker_of;
 }
 
+std::vector<int> PlacesOnHosts(const std::vector<int>& worker_of, const Hosts& hosts) {
+  std::vector<int> taken(hosts.names.size());
+  std::vector<int> places;
+  for (const int worker : worker_of) {
+    places.push_back(taken[static_cast<size_t>(hosts.of_worker[static_cast<size_t>(worker)])]++);
+  }
+  return places;
+}
+
 std::string PlacesText(const std::vector<Rank>& ranks,
                        const std::vector<int>& worker_of,
                        const Hosts& hosts) {

@@ -41,6 +41,9 @@ std::vector<int> PlaceRanks(const graph::Graph& graph, const Hosts& hosts, size_
 // messages. By the cores of this host; PRISM_TEST_WORKERS says another number, for tests.
 size_t MostWorkersOfHost();
 
+// By sandbox rank: how many ranks before it are on its host.
+std::vector<int> PlacesOnHosts(const std::vector<int>& worker_of, const Hosts& hosts);
+
 // "ranks 0-3 on h1; ranks 4-7 on h2".
 std::string PlacesText(const std::vector<Rank>& ranks,
                        const std::vector<int>& worker_of,

@@ -169,6 +169,7 @@ Status Master::Meet(const RunOutcome& outcome, const StoreServer* store) {
   }
   hosts_ = GroupWorkers(workers);
   worker_of_ = PlaceRanks(outcome.graph, hosts_, MostWorkersOfHost());
+  context_.places_on_host = PlacesOnHosts(worker_of_, hosts_);
   if (hosts_.several()) {
     progress_.Clear();
     context_.logger.Info("sandbox ranks: {}",
@@ -197,6 +198,7 @@ EmulateMessage Master::MakeEmulateMessage(const RunOutcome& outcome,
   message.exchange = context_.sandbox_ranks.size() > 1 ? meeting.exchange : std::string();
   message.store_port = meeting.store_port;
   message.worker_of = worker_of_;
+  message.places_on_host = context_.places_on_host;
   message.log_ranks = context_.log_ranks;
   message.snapshot_ranks = context_.snapshot_ranks;
   message.iterations = context_.options.iterations;
@@ -217,9 +219,9 @@ Result<std::optional<Rank>> Master::EmulateOnce(RunOutcome* outcome) {
                              FormatCounted(static_cast<int64_t>(context_.sandbox_ranks.size()),
                                            "sandbox rank"),
                              FormatCounted(context_.options.iterations, "iteration")));
-  PRISM_ASSIGN_OR_RETURN(Coordinator coordinator, MakeCoordinator(*outcome));
   PRISM_ASSIGN_OR_RETURN(const auto store, StartStore(context_, context_.sandbox_ranks.size()));
   PRISM_RETURN_IF_ERROR(Meet(*outcome, store.get()));
+  PRISM_ASSIGN_OR_RETURN(Coordinator coordinator, MakeCoordinator(*outcome));
   for (const MeetingMessage& meeting : meetings_) {
     const std::string message = Encode(MakeEmulateMessage(*outcome, meeting));
     for (int worker = 0; worker < session_.size(); ++worker) {

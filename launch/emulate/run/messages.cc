@@ -137,6 +137,7 @@ std::string Encode(const EmulateMessage& message) {
       .PutText(message.exchange)
       .Put(message.store_port);
   PutNumbers(message.worker_of, &out);
+  PutNumbers(message.places_on_host, &out);
   PutRanks(message.log_ranks, &out);
   PutRanks(message.snapshot_ranks, &out);
   out.Put(message.iterations).PutText(message.values).Put<uint64_t>(message.value_bytes.size());
@@ -153,6 +154,7 @@ EmulateMessage GetEmulate(WireReader* message) {
   read.exchange = message->GetText();
   read.store_port = message->Get<uint16_t>();
   read.worker_of = GetNumbers(message);
+  read.places_on_host = GetNumbers(message);
   read.log_ranks = GetRanks(message);
   read.snapshot_ranks = GetRanks(message);
   read.iterations = message->Get<int32_t>();

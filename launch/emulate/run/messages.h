@@ -66,12 +66,13 @@ MeetingMessage GetMeeting(WireReader* message);
 // Sent when an emulation begins. Texts are views: into the sender's own strings when encoding, into
 // the received message when decoded.
 struct EmulateMessage {
-  uint32_t number = 0;           // number of the emulation in this run
-  std::string_view graph_bytes;  // as in graph.prism; its sandbox ranks are those to run
-  std::string exchange;          // MeetingPoint::exchange
-  uint16_t store_port = 0;       // MeetingPoint::store_port
-  std::vector<int> worker_of;    // by sandbox rank
-  std::vector<Rank> log_ranks;   // shown live
+  uint32_t number = 0;              // number of the emulation in this run
+  std::string_view graph_bytes;     // as in graph.prism; its sandbox ranks are those to run
+  std::string exchange;             // MeetingPoint::exchange
+  uint16_t store_port = 0;          // MeetingPoint::store_port
+  std::vector<int> worker_of;       // by sandbox rank
+  std::vector<int> places_on_host;  // RunContext's
+  std::vector<Rank> log_ranks;      // shown live
   std::vector<Rank> snapshot_ranks;
   int32_t iterations = 0;
   std::string_view values;            // the value book

@@ -69,10 +69,9 @@ void AddDevice(const RunContext& context, const SandboxRequest& request, Variabl
     ShowVirtualGpus(context, environment);
     return;
   }
-  const auto found = std::lower_bound(request.present.begin(), request.present.end(), request.rank);
-  const auto place = static_cast<int>(found - request.present.begin());
   environment->emplace_back("PRISM_DRIVER", context.gpu->driver);
-  environment->emplace_back("CUDA_VISIBLE_DEVICES", VisibleGpu(place % context.gpu->count));
+  environment->emplace_back("CUDA_VISIBLE_DEVICES",
+                            VisibleGpu(request.place_on_host % context.gpu->count));
 }
 
 // How the rank meets the other sandbox ranks, and what it receives from absent ones.
@@ -190,7 +189,8 @@ Status FindPaths(RunContext* context) {
 }
 
 bool SharesGpu(const RunContext& context) {
-  return context.gpu && context.sandbox_ranks.size() > static_cast<size_t>(context.gpu->count);
+  return context.gpu && std::ranges::any_of(context.places_on_host,
+                                            [&](int place) { return place >= context.gpu->count; });
 }
 
 Result<std::unique_ptr<StoreServer>> StartStore(const RunContext& context, size_t present) {

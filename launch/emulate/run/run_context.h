@@ -34,6 +34,7 @@ struct RunContext {
   std::string layout_origin;
   slicer::SlicePlan plan;
   std::vector<Rank> sandbox_ranks;   // ascending
+  std::vector<int> places_on_host;   // by sandbox rank, once placed: ranks before it on its host
   std::vector<Rank> log_ranks;       // output shown live
   std::vector<Rank> traced_ranks;    // ascending; whose timelines go into trace.pftrace
   std::vector<Rank> snapshot_ranks;  // ascending, sandbox ranks; whose memory history is written
@@ -54,8 +55,8 @@ struct RunContext {
 // launcher starts, if it names one.
 Status FindPaths(RunContext* context);
 
-// More sandbox ranks than GPUs: they take turns on one, so their values are right but their
-// durations mean nothing; times come from the replay.
+// More sandbox ranks than GPUs on a host: they take turns on one, so their values are right but
+// their durations mean nothing; times come from the replay.
 bool SharesGpu(const RunContext& context);
 
 // Address space of the memory through which ranks that run together exchange data; only touched
@@ -76,6 +77,7 @@ struct SandboxRequest {
   channel::Mode mode = channel::Mode::kRecord;
   std::vector<Rank> present;  // ranks that run together, this one included
   int iterations = 1;
+  int place_on_host = 0;  // which of its GPUs, modulo their number
   MeetingPoint meeting;
 };
 

@@ -102,6 +102,9 @@ EmulationStart Worker::MakeEmulationStart(const MeetingPoint& meeting,
     request.rank = rank;
     request.mode = start.on_gpu ? channel::Mode::kDevice : channel::Mode::kEmulate;
     request.present = context_.sandbox_ranks;
+    const auto at = std::ranges::lower_bound(context_.sandbox_ranks, rank);
+    request.place_on_host =
+        context_.places_on_host[static_cast<size_t>(at - context_.sandbox_ranks.begin())];
     request.iterations = context_.options.iterations;
     request.meeting = meeting;
     EmulatedRank emulated;
@@ -130,6 +133,7 @@ Status Worker::BeginEmulation(const EmulateMessage& message) {
   context_.job = graph_.job;
   context_.cluster = graph_.cluster;
   context_.sandbox_ranks = graph_.sandbox_ranks;
+  context_.places_on_host = message.places_on_host;
   context_.log_ranks = message.log_ranks;
   context_.snapshot_ranks = message.snapshot_ranks;
   context_.options.iterations = message.iterations;

@@ -27,6 +27,10 @@ TEST(Hosts, workers_that_share_memory_are_on_one) {
   EXPECT_FALSE(GroupWorkers({ThisHost(), ThisHost()}).several());
 }
 
+TEST(Hosts, ranks_are_counted_on_each) {
+  EXPECT_THAT(PlacesOnHosts({0, 2, 1, 0, 3}, TwoHosts()), ElementsAre(0, 1, 0, 2, 1));
+}
+
 // Ranks 0 and 2 exchange more than 0 and 1, as 1 and 3 do.
 graph::Graph CrossedPairs() {
   testing::PlantedGraph planted(4);
