@@ -84,6 +84,8 @@ constexpr WarningCode kCodes[] = {
      "recorded ones, so that the time may miss the longest of many; peak memory is the most of all "
      "iterations; a program that draws lengths must draw the same ones each time it starts",
      true},
+    {"kernels_not_timed",
+     "--record-device: CUPTI refuses a call, so that kernels of that rank get no measured time"},
     {"kernels_without_name",
      "on a real GPU: the driver does not name a kernel, which is recorded as unknown"},
     {"large_copies_only_marked",
@@ -100,9 +102,8 @@ constexpr WarningCode kCodes[] = {
      "than "
      "real"},
     {"loader_time_unknown",
-     "workers of a data loader that are not forked do not tell how long they sleep: batches exist "
-     "as "
-     "soon as they are asked for"},
+     "workers of a data loader that are not forked, or that were there before the program used the "
+     "device, do not tell how long they sleep: batches exist as soon as they are asked for"},
     {"measured_kernel_unused",
      "rows of a table of measured kernels (--kernels) match no kernel whose time the cost model "
      "gives: kind, type or a size is another, or the graph has that kernel's own time"},

@@ -431,8 +431,7 @@ Reply Request(Record record) {
   } else if (!watches) {
     Emit(record);
   }
-  // Before the clock moves, as in Emit: a wait may be longer than the time-out of what it waits
-  // for.
+  // Before the clock moves, as in Emit: a wait may outlast the time-out of what it waits for.
   if (record.kind == RecordKind::kSync) {
     AskWatchdogs(/*in_any_case=*/false);
   }
@@ -488,8 +487,7 @@ void SetThreadInGraph(bool in_graph) {
 
 extern "C" {
 
-// A program that exits without exit handlers (os._exit, a failed fork child) still reports its
-// code.
+// Of a program that exits without exit handlers, too (os._exit, a failed fork child).
 [[noreturn]] void _exit(int code) {
   prism::shim::SendExit(code);
   syscall(SYS_exit_group, code);

@@ -22,16 +22,12 @@ struct Library {
   const char* soname;  // nullptr: the driver
 };
 
-constexpr Library kLibraries[] = {{"cupti", "libcupti.so.13"},
-                                  {"cublasLt", "libcublasLt.so.13"},
-                                  {"cublas", "libcublas.so.13"},
-                                  {"cudnn", "libcudnn.so.9"},
-                                  {"cuda", "libcudart.so.13"},
-                                  {"cufft", "libcufft.so.12"},
-                                  {"cusolver", "libcusolver.so.12"},
-                                  {"cusparse", "libcusparse.so.12"},
-                                  {"__cuda", "libcudart.so.13"},
-                                  {"cu", nullptr}};
+constexpr Library kLibraries[] = {
+    {"cupti", "libcupti.so.13"},       {"cublasLt", "libcublasLt.so.13"},
+    {"cublas", "libcublas.so.13"},     {"cudnn", "libcudnn.so.9"},
+    {"cuda", "libcudart.so.13"},       {"cufft", "libcufft.so.12"},
+    {"cusolver", "libcusolver.so.12"}, {"cusparse", "libcusparse.so.12"},
+    {"__cuda", "libcudart.so.13"},     {"cu", nullptr}};
 constexpr size_t kLibraryCount = sizeof(kLibraries) / sizeof(kLibraries[0]);
 
 void* Open(const Library& library) {

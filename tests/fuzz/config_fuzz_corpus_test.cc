@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "graph/base/file.h"
+#include "launch/inputs/host_costs.h"
 #include "launch/inputs/perturbation.h"
 #include "launch/inputs/presets.h"
 #include "tests/fuzz/config_input.h"
@@ -30,9 +31,14 @@ TEST(ConfigFuzzCorpus, every_preset_is_read) {
     if (preset.kind == launch::PresetKind::kProfile) {
       continue;  // not a cluster by itself; read with those that build on it
     }
-    const Status status = preset.kind == launch::PresetKind::kModel
-                              ? launch::ParseModel(preset.text, "preset").status()
-                              : launch::ParseCluster(preset.text, "preset").status();
+    Status status;
+    if (preset.kind == launch::PresetKind::kModel) {
+      status = launch::ParseModel(preset.text, "preset").status();
+    } else if (preset.kind == launch::PresetKind::kHost) {
+      status = launch::ParseHostCosts(preset.text, "preset").status();
+    } else {
+      status = launch::ParseCluster(preset.text, "preset").status();
+    }
     EXPECT_TRUE(status.ok()) << status.message();
   }
 }

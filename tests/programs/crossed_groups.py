@@ -12,6 +12,12 @@ dist.init_process_group("nccl")
 rank = dist.get_rank()
 groups = [dist.new_group([0, 1]), dist.new_group([0, 1])]
 message_groups = [dist.new_group([0, 1]), dist.new_group([0, 1])]
+# Communicators, whose making waits for the other rank, in one order.
+first = torch.zeros(4, device="cuda")
+for group in groups:
+    dist.all_reduce(first, group=group)
+for group in message_groups:
+    dist.send(first, 1, group=group) if rank == 0 else dist.recv(first, 0, group=group)
 model = torch.nn.Linear(64, 64, device="cuda")
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 enqueues = sys.argv[1] == "enqueue"

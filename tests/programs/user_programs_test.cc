@@ -250,16 +250,20 @@ TEST_F(UserProgram, an_outer_step_that_recurs_makes_one_iteration_with_its_inner
 // The graph is that of the plain program; the edited one has one product more. A real rank
 // enqueues: where no stream waits for both groups, the order does not matter.
 TEST_F(UserProgram, may_use_groups_in_different_order_where_no_stream_waits_for_both) {
-  const auto run = [&](const std::string& how) {
-    return RunCommand({PRISM_EMULATE, "--target-gpus", "2", "--sandbox-ranks", "0,1", "--out",
-                       folder_ / "out", "--", PRISM_PYTHON, PRISM_PROGRAM_DIR "/crossed_groups.py",
-                       how});
+  const auto run = [&](const std::string& how, const std::string& option) {
+    return RunCommand({PRISM_EMULATE, "--target-gpus", "2", "--sandbox-ranks", "0,1", option,
+                       "--force", "--out", folder_ / "out", "--", PRISM_PYTHON,
+                       PRISM_PROGRAM_DIR "/crossed_groups.py", how});
   };
-  const Finished waits = run("wait");
+  const Finished checked = run("wait", "--quiet");
+  EXPECT_EQ(checked.code, 1) << checked.output;
+  EXPECT_THAT(checked.output, HasSubstr("ranks wait for each other in a circle: rank 0 waits in "
+                                        "all_reduce of 4 float32 (crossed_groups.py:"));
+  const Finished waits = run("wait", "--no-check");
   EXPECT_EQ(waits.code, 1) << waits.output;
   EXPECT_THAT(waits.output, HasSubstr("the graph is not valid"));
   EXPECT_THAT(waits.output, HasSubstr("all_reduce (sum) of 16 bytes float32"));
-  const Finished enqueues = run("enqueue");
+  const Finished enqueues = run("enqueue", "--quiet");
   ASSERT_EQ(enqueues.code, 0) << enqueues.output;
   EXPECT_THAT(Log(0), HasSubstr("2 step: 3.0 30.0, received 2.0"));
   EXPECT_THAT(Log(1), HasSubstr("2 step: 3.0 30.0, received 1.0"));
@@ -338,8 +342,8 @@ TEST_F(UserProgram, hang_ends_where_nobody_is_left) {
 TEST_F(UserProgram, planted_bugs_are_found_by_the_report) {
   const auto report = [&](const std::string& bug, const std::string& gpus, int code) {
     const Finished run = RunCommand({PRISM_EMULATE, "--target-gpus", gpus, "--out", folder_ / "out",
-                                     "--force", "--sandbox-ranks", "3", "--", PRISM_PYTHON,
-                                     PRISM_PROGRAM_DIR "/planted_bugs.py", bug});
+                                     "--force", "--no-check", "--sandbox-ranks", "3", "--",
+                                     PRISM_PYTHON, PRISM_PROGRAM_DIR "/planted_bugs.py", bug});
     EXPECT_EQ(run.code, code) << run.output;
     return run.output;
   };

@@ -293,7 +293,8 @@ Status TakeGpuTimes(const RunContext& context,
   const SignatureIndex index(*graph);
   TimeTable table(on_gpu.gpu->name, context.options.device_scale, graph);
   std::string timed;
-  graph::Warning missing = {"role_not_timed", 0, ""};
+  graph::Warning missing;
+  missing.code = "role_not_timed";
   for (uint32_t r = 0; r < graph->roles.size(); ++r) {
     const graph::Role& role = graph->roles[r];
     if (!graph->WasRecorded(role)) {

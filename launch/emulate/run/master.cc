@@ -189,8 +189,11 @@ Status Master::CoRecordRanks(const std::vector<Rank>& ranks) {
                        graph::RanksText(ranks));
   RecordedLength length = slice_.length();
   length.odd = slicer::kNoOdd;
+  // Followed one by one, with others' values unknown, they would show faults that are none.
+  program_failed_ = true;
   PRISM_ASSIGN_OR_RETURN(const std::string values,
                          CoRecord(context_, ranks, slice_.book(), length));
+  program_failed_ = false;
   slice_.AddCoRecorded(ranks, values);
   return OkStatus();
 }

@@ -213,7 +213,8 @@ void MixtureOfExperts::RouterForward(BlockWriter* writer) const {
   writer->Kernel("aten::topk", "sbtopk_gatherTopK", {scores});
   writer->Kernel("aten::_softmax", "softmax_warp_forward",
                  {Tensor(DataType::kFloat32, {tokens_, rank_.job.model.moe.topk})});
-  writer->Pointwise("aten::scatter", {scores});
+  writer->Pointwise("aten::scatter",
+                    {scores, Tensor(DataType::kInt64, {tokens_, rank_.job.model.moe.topk})});
   writer->Reduction("aten::sum", {scores});
 }
 
@@ -223,7 +224,8 @@ void MixtureOfExperts::RouterBackward(BackwardPart part, BlockWriter* writer) co
   const graph::TensorShape weight = Tensor(rank_.dtype, {experts, rank_.hidden});
   if (part != BackwardPart::kWeight) {
     writer->Kernel("aten::_softmax_backward_data", "softmax_warp_backward", {scores, scores});
-    writer->Pointwise("aten::scatter", {scores});
+    writer->Pointwise("aten::scatter",
+                      {scores, Tensor(DataType::kInt64, {tokens_, rank_.job.model.moe.topk})});
     const Product input = {.rows = tokens_,
                            .columns = rank_.hidden,
                            .depth = experts,

@@ -231,6 +231,7 @@ TEST(Options, default_texts_are_the_values_of_options_that_are_not_given) {
   const std::set<std::string> described = {"",
                                            "none",
                                            "by preset",
+                                           "60, and a share of the recording",
                                            "the rest",
                                            "prism-out/<job>-<n>gpus",
                                            "those in --sandbox-ranks",

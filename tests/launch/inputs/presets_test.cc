@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "launch/inputs/cluster_text.h"
+#include "launch/inputs/host_costs.h"
 #include "tests/support/scratch_folder.h"
 
 namespace prism::launch {
@@ -46,6 +47,10 @@ TEST(Presets, all_of_the_build_are_whole_and_name_their_source) {
       ASSERT_TRUE(added.ok()) << added.message();
       EXPECT_FALSE(profile.source.empty());
       EXPECT_FALSE(profile.parameters.empty());
+    } else if (preset.kind == PresetKind::kHost) {
+      const Result<HostCosts> costs = ParseHostCosts(preset.text, name);
+      ASSERT_TRUE(costs.ok()) << costs.status().message();
+      EXPECT_FALSE(costs->source.empty());
     } else {
       const Result<graph::ClusterSpec> cluster = LoadCluster(name);
       ASSERT_TRUE(cluster.ok()) << cluster.status().message();
