@@ -232,6 +232,7 @@ TEST(Options, default_texts_are_the_values_of_options_that_are_not_given) {
                                            "none",
                                            "by preset",
                                            "60, and a share of the recording",
+                                           "until every kind of step was seen twice",
                                            "the rest",
                                            "prism-out/<job>-<n>gpus",
                                            "those in --sandbox-ranks",
