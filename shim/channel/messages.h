@@ -148,7 +148,7 @@ enum class RecordKind : uint8_t {
   kSync = 10,
   kQueryEvent = 11,
   kElapsed = 12,
-  kFence = 13,  // the process stays in an NCCL call until the worker lets it continue
+  kFence = 13,    // the process stays in an NCCL call until the worker lets it continue
   kHostGap = 14,  // on a stream: time of a data loader's worker
   // Communicators, and the traffic on them.
   kCommInit = 15,
