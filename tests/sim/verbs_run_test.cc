@@ -73,8 +73,9 @@ TEST_F(VerbsOnRun, summary_has_every_key_of_the_contract) {
   EXPECT_THAT(KeysOf(summary),
               ElementsAre("job", "cluster", "device", "device_scale", "torch", "checked",
                           "iteration_time_s", "iteration_time_low_s", "iteration_time_high_s",
-                          "tokens_per_s", "model_tflops_per_gpu", "mfu", "hfu", "breakdown",
-                          "peak_memory", "graph", "sandbox_ranks", "warnings", "assumptions"));
+                          "mean_iteration_time_s", "odd_iterations", "phases", "tokens_per_s",
+                          "model_tflops_per_gpu", "mfu", "hfu", "breakdown", "peak_memory", "graph",
+                          "sandbox_ranks", "warnings", "assumptions"));
   EXPECT_THAT(KeysOf(summary["job"]),
               ElementsAre("name", "target_gpus", "tp", "pp", "dp", "cp", "ep", "vpp",
                           "micro_batch_size", "global_batch_size", "seq_len", "microbatches",
