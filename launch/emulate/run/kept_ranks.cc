@@ -73,6 +73,9 @@ void KeptRanks::BeginRound(const RecordedLength& length, std::string_view book) 
   hasher.Add(length.iterations);
   hasher.Add(length.chosen.number.value_or(-1));
   hasher.Add(length.chosen.always ? 1 : 0);
+  for (const int32_t number : length.odd) {
+    hasher.Add(number);
+  }
   hasher.AddString(book);
   round_ = hasher.Digest();
 }
