@@ -11,6 +11,7 @@
 #include "replayer/cost/compute_cost.h"
 #include "replayer/cost/measured_kernels.h"
 #include "replayer/cost/parameters.h"
+#include "tests/support/one_kernel.h"
 #include "tests/support/test_parameters.h"
 
 namespace prism::replayer {
@@ -18,21 +19,8 @@ namespace {
 
 using graph::CollectiveKind;
 
-constexpr DurationNs kGap = 700;  // gpu.kernel_gap_ns of TestCluster; so is the floor
-
-// A graph with one signature: framework op, kernel and inputs as given.
-graph::Graph OneKernel(const std::string& framework_op,
-                       const std::string& kernel,
-                       std::vector<graph::TensorShape> inputs) {
-  graph::Graph graph;
-  graph.cluster = prism::testing::TestCluster();
-  graph.strings = {"", framework_op, kernel};
-  graph.signatures.resize(1);
-  graph.signatures[0].framework_op = StringId(1);
-  graph.signatures[0].name = StringId(2);
-  graph.signatures[0].inputs = std::move(inputs);
-  return graph;
-}
+using prism::testing::kGap;
+using prism::testing::OneKernel;
 
 TEST(ComputeCost, matrix_product_takes_whole_waves) {
   graph::Graph graph = OneKernel("aten::mm", "gemm", {});

@@ -8,26 +8,13 @@
 #include <gtest/gtest.h>
 
 #include "replayer/cost/compute_cost.h"
-#include "tests/support/test_parameters.h"
+#include "tests/support/one_kernel.h"
 
 namespace prism::replayer {
 namespace {
 
-constexpr DurationNs kGap = 700;  // gpu.kernel_gap_ns of TestCluster; so is the floor
-
-// A graph with one signature: framework op, kernel and inputs as given.
-graph::Graph OneKernel(const std::string& framework_op,
-                       const std::string& kernel,
-                       std::vector<graph::TensorShape> inputs) {
-  graph::Graph graph;
-  graph.cluster = prism::testing::TestCluster();
-  graph.strings = {"", framework_op, kernel};
-  graph.signatures.resize(1);
-  graph.signatures[0].framework_op = StringId(1);
-  graph.signatures[0].name = StringId(2);
-  graph.signatures[0].inputs = std::move(inputs);
-  return graph;
-}
+using prism::testing::kGap;
+using prism::testing::OneKernel;
 
 // 500 rows of 4,000 bytes out of a million, at 50 GB/s; what is shorter takes the floor.
 TEST(KernelRules, ops_with_an_index_cost_what_they_pick) {

@@ -272,6 +272,16 @@ Status Master::SliceProgram() {
   }
 }
 
+// Of a rank that runs once more, by itself; `values`: the value book.
+MeetingPoint Master::MeetingOf(Rank rank, const SharedMemory& values) const {
+  MeetingPoint meeting;
+  if (values.valid() && !slice_.book().empty()) {
+    meeting.values = values.Path();
+    meeting.value_bytes[rank] = slice_.ValueBytes(rank);
+  }
+  return meeting;
+}
+
 // Found by another run of the rank, or of the one that was recorded for its role.
 std::string Master::SourceLinesOf(const graph::Graph& graph, Rank rank, uint32_t op) {
   SourceQuery query;
@@ -285,10 +295,7 @@ std::string Master::SourceLinesOf(const graph::Graph& graph, Rank rank, uint32_t
   query.iteration = *iteration;
   query.steps = slice_.length().steps;
   const SharedMemory values("prism-values", slice_.book());
-  if (values.valid() && !slice_.book().empty()) {
-    query.meeting.values = values.Path();
-    query.meeting.value_bytes[query.rank] = slice_.ValueBytes(query.rank);
-  }
+  query.meeting = MeetingOf(query.rank, values);
   const Result<std::vector<std::string>> frames = FindSource(context_, query);
   std::string text;
   if (frames.ok()) {
@@ -338,17 +345,7 @@ Status Master::Build(RunOutcome* outcome) {
 Status Master::TimeRoles(graph::Graph* graph) {
   progress_.BeginStage("build", fmt::format("times of kernels on {}", context_.record_gpu->name));
   const SharedMemory values("prism-values", slice_.book());
-  return TakeGpuTimes(
-      context_,
-      [&](Rank rank) {
-        MeetingPoint meeting;
-        if (!slice_.book().empty()) {
-          meeting.values = values.Path();
-          meeting.value_bytes[rank] = slice_.ValueBytes(rank);
-        }
-        return meeting;
-      },
-      graph);
+  return TakeGpuTimes(context_, [&](Rank rank) { return MeetingOf(rank, values); }, graph);
 }
 
 Status Master::ReplayAll(RunOutcome* outcome) {

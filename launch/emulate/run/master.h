@@ -92,6 +92,7 @@ class Master {
   Status RecordRound(const std::vector<Rank>& ranks);
   std::vector<Rank> AddKept(const std::vector<Rank>& ranks);
   Status CoRecordRanks(const std::vector<Rank>& ranks);
+  [[nodiscard]] MeetingPoint MeetingOf(Rank rank, const SharedMemory& values) const;
   std::string SourceLinesOf(const graph::Graph& graph, Rank rank, uint32_t op);
   Status Build(RunOutcome* outcome);
   Status TimeRoles(graph::Graph* graph);
