@@ -1,10 +1,12 @@
 #include "launch/analyse/nccl/nccl_log.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -111,10 +113,15 @@ using CallKey = std::tuple<std::string, int64_t, int64_t>;
 class NcclLog {
  public:
   void Read(std::istream* in) {
-    std::string line;
-    while (std::getline(*in, line)) {
-      line.resize(std::min(line.size(), kLongestLine));
-      ReadLine(line);
+    std::array<char, kLongestLine + 1> line = {};
+    while (in->getline(line.data(), line.size()) || in->gcount() > 0) {
+      const bool is_longer = in->fail();
+      const auto read = static_cast<size_t>(in->gcount());  // the end of the line counts
+      ReadLine({line.data(), is_longer || in->eof() ? read : read - 1});
+      if (is_longer) {
+        in->clear();
+        in->ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+      }
     }
   }
 

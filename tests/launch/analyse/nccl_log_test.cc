@@ -62,6 +62,22 @@ TEST(NcclLogs, groups_channels_and_choices) {
   EXPECT_EQ(report->notes.front(), "NCCL 2.21.5+cuda12.4");
 }
 
+// Of a line only the beginning is looked at, or read at a time.
+TEST(NcclLogs, lines_of_any_length_are_passed_over) {
+  const ScratchFolder folder;
+  for (const size_t length :
+       {size_t{0}, size_t{4095}, size_t{4096}, size_t{4097}, size_t{1} << 20}) {
+    folder.Write("nccl.log", std::string(length, 'x') + " NCCL WARN too far\n" +
+                                 std::string(length, 'x') + "\na:1:1 [0] NCCL WARN last");
+    const Result<TableReport> report = ReportOfNcclLogs({folder / "nccl.log"});
+    ASSERT_TRUE(report.ok()) << length << ": " << report.status().message();
+    const ReportTable& warnings = report->tables.back();
+    ASSERT_EQ(warnings.key, "warnings");
+    ASSERT_EQ(warnings.rows.size(), length < 4000 ? 2U : 1U) << length;
+    EXPECT_EQ(warnings.rows.front().front(), ReportCell("last")) << length;
+  }
+}
+
 TEST(NcclLogs, other_files_are_none) {
   const ScratchFolder folder;
   folder.Write("other.log", "step 1\n");
