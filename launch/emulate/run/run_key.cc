@@ -98,6 +98,11 @@ class KeyMaker {
     PRISM_RETURN_IF_ERROR(context_.options.program.empty()
                               ? AddFile("the built-in program", context_.paths.workload)
                               : AddProgram(context_.options.program));
+    if (files_ >= kMostFiles) {
+      context_.logger.Warning(
+          "--resume looks at {} sources in the script's folder; changes of others go unnoticed",
+          kMostFiles);
+    }
     return std::move(key_);
   }
 
