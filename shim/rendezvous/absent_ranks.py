@@ -5,6 +5,7 @@ functions are replaced, not names, because other modules hold the functions alre
 """
 
 import ctypes
+import functools
 import dataclasses
 import importlib.machinery
 import inspect
@@ -164,6 +165,7 @@ def _tell_members(c10d):
         _EXPECT_MEMBERS)  # noqa: F821
     make_group = c10d._new_process_group_helper
 
+    @functools.wraps(make_group)  # others ask for its signature
     def make_and_tell(group_size, group_rank, global_ranks_in_group, *rest, **named):
         ranks = list(global_ranks_in_group)
         expect((ctypes.c_uint64 * len(ranks))(*ranks), len(ranks))
@@ -218,6 +220,7 @@ def _tell_calls(c10d):
     make_group = c10d._new_process_group_helper
     signature = inspect.signature(make_group)
 
+    @functools.wraps(make_group)
     def make_and_tell(*positional, **named):
         given = signature.bind(*positional, **named).arguments
         ranks = list(given["global_ranks_in_group"]) or list(range(given["group_size"]))
