@@ -5,6 +5,7 @@ source launch/setup.sh
 
 install_debian_packages "${test_debian_packages[@]}"
 install_python_packages
+install_pytest
 install_older_megatron_core
 grep -qx PRISM_BUILD_TESTS:BOOL=ON build/CMakeCache.txt || configure -DPRISM_BUILD_TESTS=ON
 build all

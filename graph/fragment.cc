@@ -1,9 +1,11 @@
 #include "graph/fragment.h"
 
-#include <array>
-#include <string_view>
+#include <limits>
+
+#include <fmt/format.h>
 
 #include "graph/base/hash.h"
+#include "graph/bounded_fragment.h"
 #include "graph/proto/chunk_file.h"
 #include "graph/proto/chunk_tables.h"
 #include "graph/proto/codec.h"
@@ -116,20 +118,39 @@ Status WriteChunks(const Fragment& fragment, ChunkWriter* writer) {
   return writer->Finish();
 }
 
-Status ReadChunks(ChunkReader* reader, Fragment* fragment) {
+Status Take(size_t bytes, size_t* most_bytes) {
+  if (bytes > *most_bytes) {
+    return BadFile(fmt::format("takes {} bytes of memory where {} are left", bytes, *most_bytes));
+  }
+  *most_bytes -= bytes;
+  return OkStatus();
+}
+
+Status ReadChunks(ChunkReader* reader, Fragment* fragment, size_t* most_bytes) {
+  constexpr size_t kOfHead = 16;  // what its columns take, at most, for each byte (convert.h)
+  constexpr size_t kOfOp = sizeof(OpRow);
   TableSizes sizes;
   uint32_t op_count = 0;
   PRISM_ASSIGN_OR_RETURN(const std::string head, reader->Next(kFragmentHead));
+  PRISM_RETURN_IF_ERROR(reader->Check(Take(head.size() * kOfHead, most_bytes)));
   PRISM_RETURN_IF_ERROR(reader->Check(DecodeFragmentHead(head, &sizes, fragment, &op_count)));
   PRISM_RETURN_IF_ERROR(
-      ReadTable(reader, kFragmentStrings, sizes.strings, fragment->strings,
-                [&](std::string_view run) { return DecodeStrings(run, &fragment->strings); }));
-  PRISM_RETURN_IF_ERROR(ReadTable(
-      reader, kFragmentSignatures, sizes.signatures, fragment->signatures,
-      [&](std::string_view run) { return DecodeSignatures(run, sizes, &fragment->signatures); }));
+      reader->Check(Take(sizes.strings * sizeof(std::string) +
+                             sizes.signatures * sizeof(KernelSignature) + op_count * kOfOp,
+                         most_bytes)));
+  const auto read = [&](FragmentChunk kind, uint32_t announced, auto* table, const auto& decode) {
+    return ReadTable(reader, kind, announced, *table, [&](std::string_view run) {
+      const Status taken = Take(run.size(), most_bytes);
+      return taken.ok() ? decode(run, table) : taken;
+    });
+  };
+  PRISM_RETURN_IF_ERROR(read(kFragmentStrings, sizes.strings, &fragment->strings, DecodeStrings));
   PRISM_RETURN_IF_ERROR(
-      ReadTable(reader, kFragmentOps, op_count, fragment->program,
-                [&](std::string_view run) { return DecodeOps(run, sizes, &fragment->program); }));
+      read(kFragmentSignatures, sizes.signatures, &fragment->signatures,
+           [&](std::string_view run, auto* table) { return DecodeSignatures(run, sizes, table); }));
+  PRISM_RETURN_IF_ERROR(
+      read(kFragmentOps, op_count, &fragment->program,
+           [&](std::string_view run, auto* table) { return DecodeOps(run, sizes, table); }));
   return reader->Finish();
 }
 
@@ -171,10 +192,15 @@ std::string SerializeFragment(const Fragment& fragment) {
 }
 
 Result<Fragment> ParseFragment(std::string_view bytes) {
+  size_t most_bytes = std::numeric_limits<size_t>::max();
+  return ParseFragment(bytes, &most_bytes);
+}
+
+Result<Fragment> ParseFragment(std::string_view bytes, size_t* most_bytes) {
   PRISM_ASSIGN_OR_RETURN(ChunkReader reader,
                          ChunkReader::Open(bytes, kFragmentFormat, "fragment", FragmentChunkName));
   Fragment fragment;
-  PRISM_RETURN_IF_ERROR(ReadChunks(&reader, &fragment));
+  PRISM_RETURN_IF_ERROR(ReadChunks(&reader, &fragment, most_bytes));
   return fragment;
 }
 

@@ -95,7 +95,10 @@ struct Fragment {
                                         // ascending
   std::string iteration_begin;          // what begins an iteration, in words
   int32_t steps_per_iteration = 1;      // how many such beginnings one iteration holds
-  std::vector<HostTime> host_times;     // of the steady iterations, ascending
+  // Fewest rounds left out of an iteration (slicer/record/rounds.h); 0 if one left none out.
+  int32_t rounds_left_out = 0;
+  std::vector<HostTime> host_times;            // of the steady iterations, ascending
+  std::vector<std::string> framework_modules;  // of channel::kFrameworks, that were loaded
   // Up to the iteration after the recorded one, which equals it.
   std::vector<EarlyGroup> early_groups;
   std::vector<EarlyCalls> early_calls;

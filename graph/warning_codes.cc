@@ -37,6 +37,9 @@ constexpr WarningCode kCodes[] = {
      "have written is left out"},
     {"compiled_kernels_not_described",
      "kernels of torch.compile are timed by their launch, since what they are given is not seen"},
+    {"cpu_collectives",
+     "calls of CPU groups (gloo), which take host time by a formula; ranks do not wait there for "
+     "each other in the replay"},
     {"cpu_group_without_members",
      "a CPU process group was made without saying who its members are: other sandbox ranks of it "
      "are not found"},
@@ -59,6 +62,10 @@ constexpr WarningCode kCodes[] = {
      "until "
      "it is takes no time in the replay; in the emulation of a sandbox rank it takes what it "
      "takes"},
+    {"file_bytes_written",
+     "bytes that the program wrote to files after its first op: they took no time, since the "
+     "cluster "
+     "states no storage ([storage])"},
     {"first_time_work_left_out",
      "the program ended before two iterations in a row did the same: the last stands for all, "
      "since "
@@ -137,6 +144,9 @@ constexpr WarningCode kCodes[] = {
      "an iteration that does something else could not be timed: its ranks do not agree, or one of "
      "them ended before it; prism check says where",
      true},
+    {"only_cpu_groups",
+     "the program communicates in CPU groups (gloo) alone: a call takes its messages' time, but no "
+     "rank waits there for a late one"},
     {"op_not_described",
      "a framework op could not be read: its kernels are recorded without shapes"},
     {"optimizer_on_cpu",
@@ -186,6 +196,11 @@ constexpr WarningCode kCodes[] = {
      "graph by it"},
     {"sm_limits_assumed",
      "the limits of a multiprocessor of this GPU are not known: those of the nearest are taken"},
+    {"stand_in",
+     "--stand-in: a file of the program's that is not there, or larger than this machine's memory, "
+     "counts as one of the shapes that are known of it; an assumption"},
+    {"stand_in_failed",
+     "--stand-in: what stands for absent files could not be installed in the program's Python"},
     {"stream_query_taken_as_wait",
      "the program asked whether a stream is done, most often in a loop until it is: each time "
      "counts as a wait for it"},

@@ -9,6 +9,9 @@
 
 namespace prism::graph {
 
+// Of one file each.
+inline constexpr std::string_view kStandIn = "stand_in";
+
 struct WarningCode {
   std::string_view code;     // "odd_iteration"; a code that ends in '_' is followed by a function's
                              // name

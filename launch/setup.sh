@@ -81,6 +81,14 @@ install_python_packages() {
     fail "pip could not install ${missing[*]} into .venv; install them by hand and run this again"
 }
 
+# For the test of its mark, which is skipped without.
+install_pytest() {
+  compgen -G ".venv/lib/python3*/site-packages/pytest-9.2.0.dist-info" >/dev/null && return
+  say "installing pytest from PyPI into .venv"
+  .venv/bin/pip install -q pytest==9.2.0 >&2 ||
+    say "pip could not install pytest; the test of Prism's mark for it is skipped"
+}
+
 # A version a year older in addition: experiments/10_older_megatron_core puts its folder first.
 install_older_megatron_core() {
   local folder=.venv/megatron-core-0.11.0

@@ -5,8 +5,6 @@
 
 #include "replayer/engine/engine.h"
 #include "replayer/engine/network_model.h"
-#include "replayer/engine/replay_options.h"
-#include "replayer/engine/replay_result.h"
 #include "replayer/network/flow_replay.h"
 
 namespace prism::replayer {

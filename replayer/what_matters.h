@@ -12,15 +12,38 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "graph/base/status.h"
 #include "graph/base/time.h"
 #include "graph/graph.h"
 #include "replayer/engine/replay_options.h"
-#include "replayer/job_parts.h"
 
 namespace prism::replayer {
+
+enum class PartKind : uint8_t {
+  kFamily,         // kernels and copies whose time one rule of the cost model gives (CostReport)
+  kKernel,         // kernels of one name
+  kLayer,          // what runs inside the markers of one layer
+  kStage,          // kernels and copies of a pipeline stage
+  kRole,           // the same of a role
+  kHost,           // what the hosts of a pipeline stage issue, and their sleeps
+  kCommunicators,  // transfers of all communicators of one name
+  kCommunicator,   // transfers of one communicator
+  kLink,           // transfers inside nodes; transfers between them
+};
+inline constexpr size_t kPartKinds = 9;
+
+// "kernels", "kernel", "layer", "stage", "role", "host", "communicators", "communicator", "link".
+const char* PartKindName(PartKind kind);
+
+struct JobPart {
+  PartKind kind = PartKind::kFamily;
+  std::string name;
+  uint32_t index = 0;      // among the parts of its kind
+  DurationNs busy_ns = 0;  // in an iteration, on the rank where it is longest
+};
 
 inline constexpr double kFasterFactor = 0.9;
 

@@ -25,6 +25,9 @@ void NoteCapturedOp(uint32_t number) {
 }
 
 void NumberOp(const channel::Config& config, RecordKind kind) {
+  if (config.measures_device != 0 && (kind == RecordKind::kMemcpy || kind == RecordKind::kSync)) {
+    thread_issued.may_wait = true;
+  }
   if (config.measures_device != 0 && (kind == RecordKind::kKernel || kind == RecordKind::kMatmul ||
                                       kind == RecordKind::kMemcpy || kind == RecordKind::kMemset)) {
     thread_issued.first = thread_issued.count++ == 0 ? next_number : thread_issued.first;

@@ -14,6 +14,7 @@ struct IssuedOps {
   uint64_t first = 0;
   uint32_t count = 0;
   bool captured = false;  // `first` counts the graph's
+  bool may_wait = false;  // the call is a copy or waits for the device
 };
 IssuedOps TakeIssuedOps();
 void NoteCapturedOp(uint32_t number);

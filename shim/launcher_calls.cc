@@ -82,56 +82,31 @@ const auto real_posix_spawnp = Real<Spawn>("posix_spawnp");
 
 extern "C" {
 
-int execv(const char* path, char* const arguments[]) {
-  return Started(path, arguments, environ,
-                 [](const char* program, char* const* words, char* const* /*own*/) {
-                   return real_execv(program, words);
-                 });
-}
-
-int execvp(const char* file, char* const arguments[]) {
-  return Started(file, arguments, environ,
-                 [](const char* program, char* const* words, char* const* /*own*/) {
-                   return real_execvp(program, words);
-                 });
-}
-
-int execve(const char* path, char* const arguments[], char* const environment[]) {
-  return Started(path, arguments, environment,
-                 [](const char* program, char* const* words, char* const* variables) {
-                   return real_execve(program, words, variables);
-                 });
-}
-
-int execvpe(const char* file, char* const arguments[], char* const environment[]) {
-  return Started(file, arguments, environment,
-                 [](const char* program, char* const* words, char* const* variables) {
-                   return real_execvpe(program, words, variables);
-                 });
-}
-
-int posix_spawn(pid_t* process,
-                const char* path,
-                const posix_spawn_file_actions_t* actions,
-                const posix_spawnattr_t* attributes,
-                char* const arguments[],
-                char* const environment[]) {
-  return Started(path, arguments, environment,
-                 [&](const char* program, char* const* words, char* const* variables) {
-                   return real_posix_spawn(process, program, actions, attributes, words, variables);
-                 });
-}
-
-int posix_spawnp(pid_t* process,
-                 const char* file,
-                 const posix_spawn_file_actions_t* actions,
-                 const posix_spawnattr_t* attributes,
-                 char* const arguments[],
-                 char* const environment[]) {
-  return Started(file, arguments, environment,
-                 [&](const char* program, char* const* words, char* const* variables) {
-                   return real_posix_spawnp(process, program, actions, attributes, words,
-                                            variables);
-                 });
-}
+// With the program's own environment, and with a given one.
+#define PRISM_EXEC(name)                                                            \
+  int name(const char* program, char* const arguments[]) {                          \
+    return Started(program, arguments, environ,                                     \
+                   [](const char* file, char* const* words, char* const* /*own*/) { \
+                     return real_##name(file, words);                               \
+                   });                                                              \
+  }
+#define PRISM_EXEC_IN(name)                                                           \
+  int name(const char* program, char* const arguments[], char* const environment[]) { \
+    return Started(program, arguments, environment, real_##name);                     \
+  }
+#define PRISM_SPAWN(name)                                                                      \
+  int name(pid_t* process, const char* program, const posix_spawn_file_actions_t* actions,     \
+           const posix_spawnattr_t* attributes, char* const arguments[],                       \
+           char* const environment[]) {                                                        \
+    return Started(program, arguments, environment,                                            \
+                   [&](const char* file, char* const* words, char* const* variables) {         \
+                     return real_##name(process, file, actions, attributes, words, variables); \
+                   });                                                                         \
+  }
+PRISM_EXEC(execv)
+PRISM_EXEC(execvp)
+PRISM_EXEC_IN(execve)
+PRISM_EXEC_IN(execvpe)
+PRISM_SPAWN(posix_spawn)
+PRISM_SPAWN(posix_spawnp)
 }

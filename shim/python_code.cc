@@ -18,7 +18,7 @@ struct Python {
 constexpr int kFileInput = 257;  // Py_file_input
 
 constexpr char kWhenImported[] = R"(
-import importlib.machinery
+import importlib.util
 import sys
 
 
@@ -30,7 +30,7 @@ class ChangeOnImport:
         if name != self.module:
             return None
         sys.meta_path.remove(self)
-        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        spec = importlib.util.find_spec(name)  # by those behind, which may change it too
         execute = spec.loader.exec_module
 
         def execute_and_change(module):

@@ -10,7 +10,6 @@
 
 #include <atomic>
 #include <cerrno>
-#include <cstring>
 #include <mutex>
 #include <new>
 #include <string>
@@ -38,7 +37,7 @@ using channel::Record;
 using channel::RecordKind;
 using channel::Table;
 
-constexpr auto kTables = static_cast<size_t>(Table::kOutsideName);  // ids from 1 on
+constexpr auto kTables = static_cast<size_t>(Table::kFramework);  // ids from 1 on
 constexpr const char* kTooLarge =
     "a name, or the list of a group's members, is larger than the channel (1 MiB)";
 constexpr const char* kWorkerGone = "the run was aborted or its worker process has gone";
@@ -247,9 +246,8 @@ bool IsWork(RecordKind kind) {
          kind == RecordKind::kCollective || kind == RecordKind::kPeerTransfer;
 }
 
-// The thread that runs the steps and autograd's take turns. What further threads issue comes in
-// between in arbitrary order. Threads that have ended count as well: whether one has ended when the
-// next begins is arbitrary too, and the number must not be.
+// The thread that runs the steps and autograd's take turns. What further threads issue, those that
+// have ended included, comes in between in an order by chance.
 void CountWorkingThread(State& state, RecordKind kind) {
   constexpr int kThreadsThatTakeTurns = 2;
   if (!thread_works && IsWork(kind)) {
@@ -261,14 +259,10 @@ void CountWorkingThread(State& state, RecordKind kind) {
 }
 
 uint32_t& RequestNumber(Record& record) {
-  switch (record.kind) {
-    case RecordKind::kSync:
-      return record.sync.request;
-    case RecordKind::kElapsed:
-      return record.elapsed.request;
-    default:
-      return record.event.request;
-  }
+  return record.kind == RecordKind::kSync      ? record.sync.request
+         : record.kind == RecordKind::kElapsed ? record.elapsed.request
+         : record.kind == RecordKind::kRound   ? record.round.request
+                                               : record.event.request;
 }
 
 void AskWatchdogs(bool in_any_case) {
@@ -426,7 +420,8 @@ Reply Request(Record record) {
       record.kind == RecordKind::kQueryEvent && thread_ordinal == channel::kWatchingThread;
   channel::AnswerValue answer = {};
   answer.status = watches && IsHung() ? channel::kNotReady : 0;
-  if (state.config.mode == Mode::kEmulate && answer.status == 0) {
+  const bool waits = state.config.mode == Mode::kEmulate || record.kind == RecordKind::kRound;
+  if (waits && answer.status == 0) {
     answer = Ask(state, record, watches);
   } else if (!watches) {
     Emit(record);
@@ -461,8 +456,10 @@ uint32_t DefineOnce(Table table, std::string_view payload) {
   return DefineLocked(state, table, payload);
 }
 
-bool ThreadIssuesOps() {
-  return thread_ordinal != channel::kWatchingThread;
+bool ThreadIssuesOps(bool or_will) {
+  return thread_ordinal != channel::kWatchingThread ||
+         (or_will && Get().next_ordinal == 0 && Get().voice.load() != Voice::kSilent &&
+          gettid() == Get().process && getppid() == Get().header->worker_process);
 }
 
 void SetThreadContext(uint32_t context) {

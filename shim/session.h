@@ -24,6 +24,10 @@ void BeginAsRank();
 // This process is a tool that the program runs, not the program: from here on it sends nothing.
 extern "C" __attribute__((visibility("default"))) void prism_shim_stay_silent();
 
+// A program that knows `left` rounds like the one that has ended asks how many of them need not
+// run: all, or none.
+extern "C" __attribute__((visibility("default"))) int32_t prism_shim_rounds_to_skip(int32_t left);
+
 // Sends a record: fills thread ordinal and current context, adds the host cost of its kind to the
 // virtual clock (clock/virtual_clock.h), blocks while the ring is full. In kStandalone does
 // nothing. Any thread may call; records of one call stay together with their payload.
@@ -49,7 +53,8 @@ uint32_t DefineOnce(channel::Table table, std::string_view payload);
 
 // True on a thread that has issued ops in this process, if they go to a worker; false on threads
 // that only watch (c10d's watchdog, which may free blocks and query events), and in kStandalone.
-bool ThreadIssuesOps();
+// `or_will`: true also for the first thread of the process that the worker started, before any has.
+bool ThreadIssuesOps(bool or_will = false);
 
 // The framework op current on this thread, set by the observer (kContext id, 0: none).
 void SetThreadContext(uint32_t context);

@@ -2,9 +2,13 @@
 // Python has never seen (autograd's) gets a state for as long as the call lasts.
 #include "shim/source_line.h"
 
+#include <unistd.h>
+
 #include <atomic>
 
+#include "shim/observer/observer_calls.h"
 #include "shim/python_code.h"
+#include "shim/rendezvous/cpu_exchange.h"
 #include "shim/session.h"
 
 namespace prism::shim {
@@ -47,6 +51,18 @@ void ReportSourceLine() {
 }
 
 }  // namespace prism::shim
+
+extern "C" __attribute__((visibility("default"))) bool prism_shim_cpu_tell(const char* note,
+                                                                           bool is_call) {
+  if (prism::shim::reporter.load() == nullptr || gettid() != getpid()) {
+    return false;
+  }
+  if (is_call) {
+    prism::shim::ReportSourceLine();
+  }
+  prism_shim_note(prism::shim::DefineOnce(prism::channel::Table::kMarkerName, note));
+  return true;
+}
 
 extern "C" __attribute__((visibility("default"))) void prism_shim_report_lines_by(void* function) {
   prism::shim::reporter.store(function, std::memory_order_release);

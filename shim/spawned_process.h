@@ -8,4 +8,9 @@ namespace prism::shim {
 // this rank's. Called before anything that only the rank's own process may do.
 void EndIfSpawnedForOtherRank();
 
+// Has torch.multiprocessing.spawn start only the rank's own process; one that does nothing stands
+// for each of the others, which would import the program's file before they are ended. Called where
+// a program asks how many devices there are; does something once.
+void SpawnOnlyOwnProcess();
+
 }  // namespace prism::shim

@@ -26,7 +26,9 @@ channel::Config StandaloneConfig() {
                  .p2p_channels = 32,
                  .p2p_channels_per_peer = 32,
                  .nvls_channels = 16,
-                 .granularity_bytes = 2 << 20};
+                 .granularity_bytes = 2 << 20,
+                 .local_bytes_per_s = 450'000'000'000,
+                 .network_bytes_per_s = 50'000'000'000};
   config.sandbox_rank_count = 1;
   return config;
 }

@@ -139,7 +139,8 @@ def main():
     torch.manual_seed(0)
     with torch.device("meta"):
         model = Llama(args)
-    apply_tensor_parallel(model, mesh["tp"])
+    if args.tp > 1:
+        apply_tensor_parallel(model, mesh["tp"])
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
     for layer in model.layers:
         fully_shard(layer, mesh=mesh["dp"], mp_policy=policy)

@@ -100,8 +100,13 @@ void prism_probe_close() {
   events.clear();
 }
 
-int prism_probe_hold(const char* kernel, uint32_t hold_stream, uint32_t blocks, void* stream) {
-  return device->Launch(kernel, hold_stream, blocks, static_cast<CUstream>(stream)) ? 0 : 1;
+int prism_probe_hold(const char* kernel,
+                     uint32_t hold_stream,
+                     uint32_t blocks,
+                     void* stream,
+                     uint64_t bytes_per_us) {
+  const auto on = static_cast<CUstream>(stream);
+  return device->Launch(kernel, hold_stream, blocks, on, bytes_per_us) ? 0 : 1;
 }
 
 int prism_probe_capture(const char* kernel, uint32_t hold_stream, uint32_t blocks, void* stream) {

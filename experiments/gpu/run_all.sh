@@ -34,9 +34,12 @@ for name in $(echo "$only" | tr , ' '); do
   esac
 done
 started=$(date +%s)
+# Stacks of Python where the time is over, of the GPU where it takes an exception.
+export PYTHONFAULTHANDLER=1 CUDA_ENABLE_COREDUMP_ON_EXCEPTION=1 CUDA_ENABLE_LIGHTWEIGHT_COREDUMP=1
 python=${PYTHON:-"$root/.venv/bin/python"}
 [ -x "$python" ] || python=python3
 mkdir -p "$out"
+export CUDA_COREDUMP_FILE="$out/gpu_stacks.%p"
 
 . "$root/launch/open_mpi.sh"
 # What collect.sh has collected.
@@ -91,7 +94,7 @@ run() {
       return 0
     fi
     code=0
-    timeout -k 5 "$seconds" \
+    timeout -s ABRT -k 5 "$seconds" \
       "$python" -u "$here/programs/$1.py" $dry $again ${3:-} --root "$root" --build "$prism" \
       --probe "$probe" --out "$out/$1.json" > "$out/last.log" 2>&1 || code=$?
     cat "$out/last.log"

@@ -306,6 +306,9 @@ bool HasTiedEmbeddings(const PublishedRow& row, const graph::ModelSpec& model) {
   if (StatesArguments(row)) {
     return !HasArgument(row, "untie-embeddings-and-output-weights");
   }
+  if (const std::string_view tied = row.Meaning("tied"); !tied.empty()) {
+    return tied == "yes";
+  }
   return model.block == graph::BlockKind::kGpt;
 }
 

@@ -74,7 +74,9 @@ void NoteUncertain(const PublishedRow& row, const RowPlan& plan) {
   if (plan.style.packed_length > 0) {
     row.Assume("fine-tuning: lengths of the sequences", kPacked);
   } else if (plan.style.frozen_weights) {
-    row.Assume("adapters: of the attention's products", kAdapters);
+    row.Assume(plan.style.adapters_of_all ? "adapters: kernels of their own"
+                                          : "adapters: of the attention's products",
+               kAdapters);
   }
   if (plan.style.frozen_weights && IssuesSlowly(row, plan)) {
     row.Assume("8-bit layers: host time of releases before mid-2024 not counted", kEager);

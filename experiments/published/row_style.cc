@@ -20,6 +20,11 @@ constexpr EnumNames<graph::Schedule, 3> kScheduleNames = {
      {graph::Schedule::kLoopedBreadthFirst, "breadth-first"},
      {graph::Schedule::kGpipe, "gpipe"}}};
 
+constexpr EnumNames<graph::AttentionKind, 3> kAttentionWords = {
+    {{graph::AttentionKind::kFlash, "flash"},
+     {graph::AttentionKind::kCudnn, "cudnn"},
+     {graph::AttentionKind::kUnfused, "unfused"}}};
+
 constexpr EnumNames<uint32_t, 3> kGraphPartNames = {{{graph::kGraphAttention, "attention"},
                                                      {graph::kGraphMlp, "mlp"},
                                                      {graph::kGraphRouter, "router"}}};
@@ -73,7 +78,7 @@ void ReadRelease(const PublishedRow& row, const graph::JobSpec& job, TrainingSty
     style->compiled = row.Flag("compile").value_or(false);
     style->host_cost = style->compiled ? graph::HostCost::kCompiled : graph::HostCost::kEager;
     // The loss was not compiled until 2025.
-    style->fused_cross_entropy = style->compiled && !row.Is("of 2024");
+    style->fused_cross_entropy = style->compiled && row.Is("compiles loss") && !row.Is("of 2024");
     style->cp_all_gather = row.Is("llama 3 code");
     style->fsdp_root_has_ends = IsOlderThan(row, "2025-08");
     style->keeps_pipeline_outputs = IsOlderThan(row, "2025-11");
@@ -123,7 +128,16 @@ void ReadFlags(const PublishedRow& row, const graph::JobSpec& job, TrainingStyle
   if (FrameworkOfRow(row) != kJax) {
     style->recompute_parts = RecomputePartsOfRow(row);
   }
+  style->attention = row.Meant("attention", kAttentionWords).value_or(style->attention);
+  style->chunked_head = row.Is("chunked head");
+  style->moe_fused_dispatch |= row.Is("fused dispatch") && job.model.moe.experts > 0;
+  if (row.Is("offloads activations")) {
+    row.Assume("activations: in host memory between the passes, not counted here", 0.05);
+  }
   style->frozen_weights = row.Is("adapters");
+  style->adapters_of_all = row.Is("adapters of all");
+  style->adapter_rank = IntegerArgument(row, "lora_rank", style->adapter_rank);
+  style->adapter_sets = IntegerArgument(row, "max_concurrent_runs", style->adapter_sets);
   // MLPerf's benchmark drops 10%; NeMo's recipes nothing.
   style->adapter_dropout = style->frozen_weights && row.Is("mlperf");
   style->fp8_param_gather |= row.Is("8-bit gathers");

@@ -165,7 +165,8 @@ Found FindAll(std::string_view text) {
   Found found;
   found.values.resize(LogLines().size());
   while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size());
+    // Of Windows, or of a progress bar, which writes over its line.
+    const size_t end = std::min(text.find_first_of("\r\n"), text.size());
     const std::string line = WithoutEscapes(text.substr(0, end));
     text.remove_prefix(std::min(end + 1, text.size()));
     for (size_t i = 0; i < LogLines().size(); ++i) {

@@ -1,7 +1,10 @@
 #include "graph/base/compress.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
+#include <memory>
+#include <span>
 
 #include <fmt/format.h>
 #include <zlib.h>
@@ -16,13 +19,118 @@ namespace {
 // show in the time of a run.
 constexpr int kLevel = 9;
 
-// What gzip data says at its end that it holds, modulo 2^32; nothing is sure.
-size_t StatedSize(std::string_view compressed) {
+constexpr std::string_view kGzip = "\x1f\x8b";
+constexpr std::string_view kZstd = "\x28\xb5\x2f\xfd";
+
+// What data says that it holds: gzip at its end, modulo 2^32, zstd perhaps; nothing is sure.
+size_t StatedSize(std::string_view packed) {
+  if (packed.starts_with(kZstd)) {
+    const unsigned long long size = ZSTD_getFrameContentSize(packed.data(), packed.size());
+    return size == ZSTD_CONTENTSIZE_ERROR || size == ZSTD_CONTENTSIZE_UNKNOWN ? 0 : size;
+  }
   size_t size = 0;
-  for (size_t i = 0; i < std::min<size_t>(compressed.size(), 4); ++i) {
-    size = size << 8U | static_cast<unsigned char>(compressed[compressed.size() - 1 - i]);
+  for (size_t i = 0; i < std::min<size_t>(packed.size(), 4); ++i) {
+    size = size << 8U | static_cast<unsigned char>(packed[packed.size() - 1 - i]);
   }
   return size;
+}
+
+enum class UnpackState : uint8_t { kGoesOn, kEnds, kLacksInput, kIsDamaged };
+
+// Unpacks a piece at a time: takes bytes off the front of `in` and of the room `out`.
+class GzipUnpacker {
+ public:
+  GzipUnpacker() { is_ready_ = inflateInit2(&stream_, 16 + MAX_WBITS) == Z_OK; }
+  GzipUnpacker(const GzipUnpacker&) = delete;
+  GzipUnpacker& operator=(const GzipUnpacker&) = delete;
+  ~GzipUnpacker() { inflateEnd(&stream_); }
+
+  [[nodiscard]] bool is_ready() const { return is_ready_; }
+
+  UnpackState Step(std::string_view* in, std::span<char>* out) {
+    constexpr size_t kMost = std::numeric_limits<uInt>::max();
+    stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(in->data()));
+    stream_.avail_in = static_cast<uInt>(std::min(in->size(), kMost));
+    stream_.next_out = reinterpret_cast<Bytef*>(out->data());
+    stream_.avail_out = static_cast<uInt>(std::min(out->size(), kMost));
+    const int state = inflate(&stream_, Z_NO_FLUSH);
+    in->remove_prefix(static_cast<size_t>(reinterpret_cast<char*>(stream_.next_in) - in->data()));
+    *out =
+        out->subspan(static_cast<size_t>(reinterpret_cast<char*>(stream_.next_out) - out->data()));
+    if (state == Z_STREAM_END) {
+      inflateReset(&stream_);  // for another member
+    }
+    return state == Z_OK           ? UnpackState::kGoesOn
+           : state == Z_STREAM_END ? UnpackState::kEnds
+           : state == Z_BUF_ERROR  ? UnpackState::kLacksInput
+                                   : UnpackState::kIsDamaged;
+  }
+
+ private:
+  z_stream stream_ = {};
+  bool is_ready_ = false;
+};
+
+class ZstdUnpacker {
+ public:
+  [[nodiscard]] bool is_ready() const { return context_ != nullptr; }
+
+  UnpackState Step(std::string_view* in, std::span<char>* out) {
+    ZSTD_inBuffer input = {in->data(), in->size(), 0};
+    ZSTD_outBuffer output = {out->data(), out->size(), 0};
+    const size_t left = ZSTD_decompressStream(context_.get(), &output, &input);
+    in->remove_prefix(input.pos);
+    *out = out->subspan(output.pos);
+    return ZSTD_isError(left) != 0        ? UnpackState::kIsDamaged
+           : left == 0                    ? UnpackState::kEnds
+           : in->empty() && !out->empty() ? UnpackState::kLacksInput
+                                          : UnpackState::kGoesOn;
+  }
+
+ private:
+  struct Free {
+    void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
+  };
+  std::unique_ptr<ZSTD_DCtx, Free> context_{ZSTD_createDCtx()};
+};
+
+template <typename Unpacker>
+Result<std::string> UnpackBy(std::string_view packed, size_t max_bytes, bool* ends_early) {
+  constexpr size_t kBlock = size_t{1} << 20U;
+  Unpacker unpacker;
+  if (!unpacker.is_ready()) {
+    return EnvironmentLacks("not enough memory to decompress");
+  }
+  const bool by_ratio = max_bytes > kFreeUnpackedBytes + packed.size() * kMostUnpackRatio;
+  max_bytes = by_ratio ? kFreeUnpackedBytes + packed.size() * kMostUnpackRatio : max_bytes;
+  std::string bytes;
+  bytes.reserve(std::min(StatedSize(packed), max_bytes) + 1);
+  size_t size = 0;
+  UnpackState state = UnpackState::kGoesOn;
+  while (state == UnpackState::kGoesOn && size <= max_bytes) {
+    if (size == bytes.size()) {
+      bytes.resize(std::min(size + kBlock, max_bytes + 1));
+    }
+    std::span<char> room(bytes.data() + size, bytes.size() - size);
+    state = unpacker.Step(&packed, &room);
+    size = bytes.size() - room.size();
+    if (state == UnpackState::kEnds && packed.find_first_not_of('\0') != std::string_view::npos) {
+      state = UnpackState::kGoesOn;  // another member
+    }
+  }
+  if (size > max_bytes) {
+    return BadFile(
+        fmt::format("more than {} bytes when decompressed{}", max_bytes,
+                    by_ratio ? fmt::format(", {} times its size", kMostUnpackRatio) : ""));
+  }
+  if (state == UnpackState::kLacksInput && ends_early != nullptr) {
+    *ends_early = true;
+  } else if (state != UnpackState::kEnds) {
+    return BadFile(state == UnpackState::kLacksInput ? "compressed data that ends too early"
+                                                     : "damaged compressed data");
+  }
+  bytes.resize(size);
+  return bytes;
 }
 
 }  // namespace
@@ -56,53 +164,13 @@ Result<std::string> Decompress(std::string_view compressed, size_t max_bytes) {
   return bytes;
 }
 
-bool IsGzip(std::string_view bytes) {
-  return bytes.starts_with("\x1f\x8b");
+bool IsPacked(std::string_view bytes) {
+  return bytes.starts_with(kGzip) || bytes.starts_with(kZstd);
 }
 
-Result<std::string> Gunzip(std::string_view compressed, size_t max_bytes) {
-  constexpr int kGzipOnly = 16 + MAX_WBITS;
-  constexpr size_t kBlock = size_t{1} << 20U;
-  z_stream stream = {};
-  if (inflateInit2(&stream, kGzipOnly) != Z_OK) {
-    return EnvironmentLacks("not enough memory to decompress");
-  }
-  const bool by_ratio = max_bytes > kFreeGzipBytes + compressed.size() * kMostGzipRatio;
-  max_bytes = by_ratio ? kFreeGzipBytes + compressed.size() * kMostGzipRatio : max_bytes;
-  std::string bytes;
-  bytes.reserve(std::min(StatedSize(compressed), max_bytes) + 1);
-  size_t size = 0;
-  int state = Z_OK;
-  size_t taken = 0;
-  while (state == Z_OK && size <= max_bytes) {
-    if (size == bytes.size()) {
-      bytes.resize(std::min(size + kBlock, max_bytes + 1));
-    }
-    constexpr size_t kMaxAtOnce = std::numeric_limits<uInt>::max();
-    const size_t in = std::min(compressed.size() - taken, kMaxAtOnce);
-    const size_t room = std::min(bytes.size() - size, kMaxAtOnce);
-    stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(compressed.data() + taken));
-    stream.avail_in = static_cast<uInt>(in);
-    stream.next_out = reinterpret_cast<Bytef*>(bytes.data() + size);
-    stream.avail_out = static_cast<uInt>(room);
-    state = inflate(&stream, Z_NO_FLUSH);
-    taken += in - stream.avail_in;
-    size += room - stream.avail_out;
-    const bool ends = compressed.find_first_not_of('\0', taken) == std::string_view::npos;
-    if (state == Z_STREAM_END && !ends) {
-      state = inflateReset(&stream);  // another member
-    }
-  }
-  inflateEnd(&stream);
-  if (size > max_bytes) {
-    return BadFile(fmt::format("more than {} bytes when decompressed{}", max_bytes,
-                               by_ratio ? fmt::format(", {} times its size", kMostGzipRatio) : ""));
-  }
-  if (state != Z_STREAM_END) {
-    return BadFile(state == Z_BUF_ERROR ? "gzip data that ends too early" : "damaged gzip data");
-  }
-  bytes.resize(size);
-  return bytes;
+Result<std::string> Unpack(std::string_view packed, size_t max_bytes, bool* ends_early) {
+  return packed.starts_with(kZstd) ? UnpackBy<ZstdUnpacker>(packed, max_bytes, ends_early)
+                                   : UnpackBy<GzipUnpacker>(packed, max_bytes, ends_early);
 }
 
 }  // namespace prism

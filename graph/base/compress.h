@@ -1,4 +1,4 @@
-// Zstandard on whole buffers. Gzip, which other programs write, can only be read.
+// Zstandard on whole buffers, and what other programs packed, which can only be read.
 #pragma once
 
 #include <cstddef>
@@ -16,15 +16,17 @@ std::string Compress(std::string_view bytes);
 // one complete zstd frame, or holds more.
 Result<std::string> Decompress(std::string_view compressed, size_t max_bytes);
 
-[[nodiscard]] bool IsGzip(std::string_view bytes);
+// Whether other programs packed the bytes, as gzip or zstd.
+[[nodiscard]] bool IsPacked(std::string_view bytes);
 
 // A file may hold that many times its size, beyond a first part that is free: no trace comes near.
-inline constexpr size_t kMostGzipRatio = 200;
-inline constexpr size_t kFreeGzipBytes = size_t{64} << 20U;
+inline constexpr size_t kMostUnpackRatio = 200;
+inline constexpr size_t kFreeUnpackedBytes = size_t{64} << 20U;
 
-// Decompresses gzip, all members of the file; zeros may follow. kBadFile when the input is damaged
-// or holds more than `max_bytes` or than the ratio allows; takes little more memory than what it
-// holds if it says how much that is, else at most twice as much.
-Result<std::string> Gunzip(std::string_view compressed, size_t max_bytes);
+// Unpacks all members of the file; zeros may follow. kBadFile when the input is damaged or holds
+// more than `max_bytes` or than the ratio allows, or ends too early, which `ends_early` takes
+// instead if it is given: what came before is there. Takes little more memory than what it holds if
+// it says how much that is, else at most twice as much.
+Result<std::string> Unpack(std::string_view packed, size_t max_bytes, bool* ends_early = nullptr);
 
 }  // namespace prism

@@ -182,4 +182,13 @@ void JsonWriter::AppendQuoted(std::string_view text) {
   out_->push_back('"');
 }
 
+std::string JsonText(const std::function<void(JsonWriter&)>& write) {
+  std::string text;
+  JsonWriter json(&text);
+  json.BeginObject();
+  write(json);
+  json.EndObject();
+  return text + '\n';
+}
+
 }  // namespace prism

@@ -2,16 +2,15 @@
 // same, no tree in memory. Misuse (a value without a key inside an object, an unclosed scope) is a
 // broken invariant of ours and is checked.
 //
-//   std::string text;
-//   JsonWriter json(&text);
-//   json.BeginObject();
-//   json.Field("ranks", 8192);
-//   json.Key("names").BeginArray().Value("tp").Value("dp").EndArray();
-//   json.EndObject();
+//   return JsonText([&](JsonWriter& json) {
+//     json.Field("ranks", 8192);
+//     json.Key("names").BeginArray().Value("tp").Value("dp").EndArray();
+//   });
 #pragma once
 
 #include <concepts>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <ranges>
 #include <string>
@@ -63,11 +62,24 @@ class JsonWriter {
     return value.has_value() ? Field(key, *value) : NullField(key);
   }
 
-  template <std::ranges::input_range Values>
-  JsonWriter& ArrayField(std::string_view key, const Values& values) {
+  // What `of` makes of each.
+  template <std::ranges::input_range Values, typename Of = std::identity>
+  JsonWriter& ArrayField(std::string_view key, const Values& values, Of of = {}) {
     Key(key).BeginArray();
     for (const auto& value : values) {
-      Value(value);
+      Value(std::invoke(of, value));
+    }
+    return EndArray();
+  }
+
+  // An object of each, with the fields that `write` writes of it.
+  template <std::ranges::input_range Items, typename Write>
+  JsonWriter& ObjectsField(std::string_view key, const Items& items, Write write) {
+    Key(key).BeginArray();
+    for (const auto& item : items) {
+      BeginObject();
+      write(item);
+      EndObject();
     }
     return EndArray();
   }
@@ -94,5 +106,8 @@ class JsonWriter {
   bool after_key_ = false;
   bool has_root_ = false;
 };
+
+// A document of one object, with the fields that `write` writes, and a line end.
+std::string JsonText(const std::function<void(JsonWriter&)>& write);
 
 }  // namespace prism

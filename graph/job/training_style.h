@@ -94,6 +94,7 @@ struct TrainingStyle {
   bool fused_rope = false;
   bool fused_cross_entropy = false;
   bool compiled_cross_entropy = false;  // Megatron's: copies float32 logits, does not overwrite
+  bool chunked_head = false;  // logits of some tokens at a time, computed again in backward
   bool gradient_accumulation_fusion = true;  // weight gradients are added within the matmul
   Precision precision = Precision::kBfloat16;
   bool compiled = false;  // torch.compile: elementwise chains become one kernel
@@ -102,6 +103,9 @@ struct TrainingStyle {
   uint32_t recompute_parts = kRecomputeCoreAttention;
   bool frozen_weights = false;   // low-rank adapters: no gradients of the model's own weights
   bool adapter_dropout = false;  // of what they read
+  bool adapters_of_all = false;  // of the feed-forward too, not only of the attention
+  int64_t adapter_rank = 16;     // MLPerf's fine-tuning of Llama 2 70B
+  int64_t adapter_sets = 1;      // that take turns
 
   // Tensor, context and expert parallelism.
   bool tp_comm_overlap = false;      // tensor-parallel transfers beside the matrix products

@@ -27,7 +27,8 @@ std::string EncodeHead(const Graph& graph) {
 
 Status DecodeHead(std::string_view payload, TableSizes* sizes, Graph* graph) {
   proto::GraphHead head;
-  PRISM_RETURN_IF_ERROR(Parse(payload, &head));
+  PRISM_RETURN_IF_ERROR(Parse(
+      payload, &head, {proto::GraphHead::kJobFieldNumber, proto::GraphHead::kClusterFieldNumber}));
   PRISM_RETURN_IF_ERROR(FromMessage(head.job(), &graph->job));
   PRISM_RETURN_IF_ERROR(FromMessage(head.cluster(), &graph->cluster));
   *sizes = {.strings = head.string_count(),
@@ -53,7 +54,7 @@ Status DecodeRole(std::string_view payload,
                   Role* role,
                   uint32_t* op_count) {
   proto::Role message;
-  PRISM_RETURN_IF_ERROR(Parse(payload, &message));
+  PRISM_RETURN_IF_ERROR(Parse(payload, &message, {proto::Role::kMemoryFieldNumber}));
   PRISM_RETURN_IF_ERROR(CheckIndex(message.representative(), sizes.ranks, "representative"));
   role->name = message.name();
   role->stage = message.stage();
@@ -128,6 +129,10 @@ std::string EncodeFragmentHead(const Fragment& fragment) {
   }
   head.set_iteration_begin(fragment.iteration_begin);
   head.set_steps_per_iteration(fragment.steps_per_iteration);
+  head.set_rounds_left_out(fragment.rounds_left_out);
+  for (const std::string& module : fragment.framework_modules) {
+    head.add_framework_modules(module);
+  }
   for (const HostTime& time : fragment.host_times) {
     proto::HostTime* message = head.add_host_times();
     message->set_kind(static_cast<uint32_t>(time.kind));
@@ -212,7 +217,7 @@ Status DecodeFragmentHead(std::string_view payload,
                           Fragment* fragment,
                           uint32_t* op_count) {
   proto::FragmentHead head;
-  PRISM_RETURN_IF_ERROR(Parse(payload, &head));
+  PRISM_RETURN_IF_ERROR(Parse(payload, &head, {proto::FragmentHead::kMemoryFieldNumber}));
   fragment->rank = Rank(head.rank());
   *sizes = {.strings = head.string_count(), .signatures = head.signature_count()};
   *op_count = head.program().op_count();
@@ -237,6 +242,9 @@ Status DecodeFragmentHead(std::string_view payload,
   fragment->odd_iterations.assign(head.odd_iterations().begin(), head.odd_iterations().end());
   fragment->iteration_begin = head.iteration_begin();
   fragment->steps_per_iteration = head.steps_per_iteration();
+  fragment->rounds_left_out = head.rounds_left_out();
+  fragment->framework_modules.assign(head.framework_modules().begin(),
+                                     head.framework_modules().end());
   for (const proto::HostTime& time : head.host_times()) {
     if (time.kind() >= kOpKindCount || time.phase() >= kHostPhaseNames.size() ||
         time.framework_ops() > static_cast<uint32_t>(kMostFrameworkOps)) {

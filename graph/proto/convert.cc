@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <type_traits>
 
+#include <google/protobuf/io/coded_stream.h>
+
 #include "graph/job/whole_program.h"
 
 namespace prism::graph {
@@ -180,6 +182,38 @@ Status ReadPeerGroups(const proto::ProgramHead& message, Program* program) {
 }
 
 }  // namespace
+
+size_t EntriesOf(std::string_view payload, std::initializer_list<int> fields) {
+  google::protobuf::io::CodedInputStream in(reinterpret_cast<const uint8_t*>(payload.data()),
+                                            static_cast<int>(payload.size()));
+  size_t entries = 0;
+  bool goes_on = true;
+  while (goes_on) {
+    const uint32_t tag = in.ReadTag();
+    uint64_t number = 0;
+    switch (tag & 7U) {  // what no message has ends it here and fails when it is parsed
+      case 0:
+        goes_on = tag != 0 && in.ReadVarint64(&number);
+        break;
+      case 1:
+        goes_on = in.Skip(8);
+        break;
+      case 2: {
+        goes_on = in.ReadVarint64(&number) && number <= payload.size();
+        const auto begin = static_cast<size_t>(in.CurrentPosition());
+        if (goes_on && std::ranges::find(fields, static_cast<int>(tag >> 3U)) != fields.end()) {
+          entries += EntriesOf(payload.substr(begin, number), {});
+        }
+        goes_on = goes_on && in.Skip(static_cast<int>(number));
+        ++entries;
+        break;
+      }
+      default:
+        goes_on = (tag & 7U) == 5 && in.Skip(4);
+    }
+  }
+  return entries;
+}
 
 void ToMessage(const JobSpec& job, proto::Job* message) {
   CopyJob(&job, message);

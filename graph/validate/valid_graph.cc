@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <string>
 #include <utility>
 #include <vector>
 

@@ -1,7 +1,5 @@
 #include "graph/validate/validate.h"
 
-#include <utility>
-
 #include "graph/validate/validate_internal.h"
 
 namespace prism::graph {

@@ -1,19 +1,17 @@
 #include "launch/analyse/explanation.h"
 
 #include <algorithm>
-#include <string>
 
 #include <fmt/format.h>
 
 #include "graph/base/json_writer.h"
 #include "graph/describe.h"
-#include "replayer/blame/blame.h"
-#include "replayer/blame/straggler.h"
-#include "replayer/cost/compute_cost.h"
+#include "replayer/cost/measured_kernels.h"
 #include "replayer/engine/replay_options.h"
 #include "replayer/replay.h"
 #include "replayer/report/blame_report.h"
 #include "replayer/report/json.h"
+#include "replayer/report/link_report.h"
 #include "replayer/report/text.h"
 #include "replayer/report/what_matters_report.h"
 
@@ -50,6 +48,27 @@ std::string CostsText(const replayer::CostReport& costs) {
   return text;
 }
 
+std::string HostText(const std::vector<replayer::HostCostRow>& rows) {
+  std::string text =
+      "host time of one iteration over all ranks, as measured beside the GPU and as replayed\n";
+  for (const replayer::HostCostRow& row : rows) {
+    text += fmt::format("  {:<20}{:>14} ops {:>14.6f} s {:>14.6f} s\n", row.kind, row.ops,
+                        row.recorded_s, row.replay_s);
+  }
+  return text;
+}
+
+void WriteHost(const std::vector<replayer::HostCostRow>& rows, JsonWriter* json) {
+  json->BeginArray();
+  for (const replayer::HostCostRow& row : rows) {
+    json->BeginObject();
+    json->Field("kind", row.kind).Field("ops", row.ops);
+    json->Field("recorded_s", row.recorded_s).Field("replay_s", row.replay_s);
+    json->EndObject();
+  }
+  json->EndArray();
+}
+
 void WriteCosts(const replayer::CostReport& costs, JsonWriter* json) {
   json->BeginArray();
   for (const replayer::CostRule& rule : costs) {
@@ -67,6 +86,9 @@ std::string AsText(const graph::Graph& graph,
   std::string text = replayer::SummaryText(summary, {});
   if (explanation.costs) {
     text += CostsText(*explanation.costs);
+  }
+  if (!explanation.host.empty()) {
+    text += HostText(explanation.host);
   }
   if (explanation.blame) {
     text += replayer::BlameText(*explanation.blame);
@@ -86,31 +108,33 @@ std::string AsText(const graph::Graph& graph,
 std::string AsJson(const graph::Graph& graph,
                    const replayer::Summary& summary,
                    const Explanation& explanation) {
-  std::string text;
-  JsonWriter json(&text);
-  json.BeginObject().Key("summary");
-  replayer::WriteSummary(summary, &json);
-  if (explanation.costs) {
-    json.Key("costs");
-    WriteCosts(*explanation.costs, &json);
-  }
-  if (explanation.blame) {
-    json.Key("critical_path");
-    replayer::WriteBlame(*explanation.blame, &json);
-  }
-  if (explanation.symptoms) {
-    json.Key("straggler");
-    replayer::WriteSymptoms(graph, *explanation.symptoms, &json);
-  }
-  if (explanation.matters) {
-    replayer::WriteWhatMatters(*explanation.matters, &json);
-  }
-  if (explanation.links) {
-    json.Key("links");
-    replayer::WriteLinkLoads(*explanation.links, &json);
-  }
-  json.EndObject();
-  return text + "\n";
+  return JsonText([&](JsonWriter& json) {
+    json.Key("summary");
+    replayer::WriteSummary(summary, &json);
+    if (explanation.costs) {
+      json.Key("costs");
+      WriteCosts(*explanation.costs, &json);
+    }
+    if (!explanation.host.empty()) {
+      json.Key("host");
+      WriteHost(explanation.host, &json);
+    }
+    if (explanation.blame) {
+      json.Key("critical_path");
+      replayer::WriteBlame(*explanation.blame, &json);
+    }
+    if (explanation.symptoms) {
+      json.Key("straggler");
+      replayer::WriteSymptoms(graph, *explanation.symptoms, &json);
+    }
+    if (explanation.matters) {
+      replayer::WriteWhatMatters(*explanation.matters, &json);
+    }
+    if (explanation.links) {
+      json.Key("links");
+      replayer::WriteLinkLoads(*explanation.links, &json);
+    }
+  });
 }
 
 }  // namespace
@@ -121,6 +145,7 @@ Result<Explanation> Explain(const ExplanationChoice& choice,
   Explanation explanation;
   if (choice.costs) {
     explanation.costs = replayer::ReportCosts(graph);
+    explanation.host = replayer::ReportHostCosts(graph);
   }
   if ((choice.critical_path || choice.what_matters) &&
       options.network == replayer::NetworkModel::kFlow) {

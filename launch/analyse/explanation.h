@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "graph/base/status.h"
 #include "graph/graph.h"
@@ -11,7 +12,7 @@
 #include "replayer/blame/blame.h"
 #include "replayer/blame/straggler.h"
 #include "replayer/cost/compute_cost.h"
-#include "replayer/report/link_report.h"
+#include "replayer/cost/measured_kernels.h"
 #include "replayer/report/summary.h"
 #include "replayer/what_matters.h"
 
@@ -31,6 +32,7 @@ struct ExplanationChoice {
 
 struct Explanation {
   std::optional<replayer::CostReport> costs;
+  std::vector<replayer::HostCostRow> host;  // with `costs`, if it was measured beside a GPU
   std::optional<replayer::Blame> blame;
   std::optional<replayer::Symptoms> symptoms;
   std::optional<replayer::WhatMatters> matters;
@@ -44,7 +46,8 @@ Result<Explanation> Explain(const ExplanationChoice& choice,
                             const replayer::ReplayOptions& options);
 
 // A replay's summary and explanations. As JSON, the summary without any is summary.json; otherwise
-// it is under one of the keys summary, costs, critical_path, straggler, what_matters and links.
+// it is under one of the keys summary, costs, host, critical_path, straggler, what_matters and
+// links.
 std::string SummaryAndExplanation(const graph::Graph& graph,
                                   const replayer::Summary& summary,
                                   const Explanation& explanation,

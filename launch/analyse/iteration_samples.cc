@@ -67,17 +67,14 @@ std::string SamplesText(const IterationSamples& samples,
                        text_of(0), text_of(100)) +
            (warnings.empty() ? "" : replayer::WarningLines(warnings));
   }
-  std::string text;
-  JsonWriter json(&text);
-  json.BeginObject();
-  json.Field("samples", static_cast<int64_t>(samples.iteration_ns.size()));
-  json.Key("iteration_s").BeginObject();
-  json.Field("p50", seconds(50)).Field("p90", seconds(90)).Field("p99", seconds(99));
-  json.Field("min", seconds(0)).Field("max", seconds(100));
-  json.EndObject();
-  replayer::WriteWarnings(warnings, &json);
-  json.EndObject();
-  return text + "\n";
+  return JsonText([&](JsonWriter& json) {
+    json.Field("samples", static_cast<int64_t>(samples.iteration_ns.size()));
+    json.Key("iteration_s").BeginObject();
+    json.Field("p50", seconds(50)).Field("p90", seconds(90)).Field("p99", seconds(99));
+    json.Field("min", seconds(0)).Field("max", seconds(100));
+    json.EndObject();
+    replayer::WriteWarnings(warnings, &json);
+  });
 }
 
 }  // namespace prism::launch

@@ -71,18 +71,15 @@ Result<std::string> EditDifference(const graph::Graph& graph,
     }
     return lines;
   }
-  std::string text;
-  JsonWriter json(&text);
-  json.BeginObject();
-  json.Key("iteration_s").BeginObject();
-  json.Field("baseline", times.before).Field("edited", times.after).Field("difference", change);
-  json.EndObject();
-  json.Field("changed_ranks", times.changed_ranks).Field("ranks", ranks);
-  replayer::WriteWarnings(warnings, &json);
-  json.ArrayField("memory", file.memory);
-  json.ArrayField("assumptions", file.assumptions);
-  json.EndObject();
-  return text + "\n";
+  return JsonText([&](JsonWriter& json) {
+    json.Key("iteration_s").BeginObject();
+    json.Field("baseline", times.before).Field("edited", times.after).Field("difference", change);
+    json.EndObject();
+    json.Field("changed_ranks", times.changed_ranks).Field("ranks", ranks);
+    replayer::WriteWarnings(warnings, &json);
+    json.ArrayField("memory", file.memory);
+    json.ArrayField("assumptions", file.assumptions);
+  });
 }
 
 Result<std::string> Gains(const graph::Graph& graph,
@@ -99,20 +96,14 @@ Result<std::string> Gains(const graph::Graph& graph,
     }
     return text;
   }
-  std::string text;
-  JsonWriter json(&text);
-  json.BeginObject();
-  json.Field("iteration_s", seconds);
-  json.Key("without").BeginArray();
-  for (const replayer::Gain& gain : report.gains) {
-    const double without = SecondsFromNs(gain.iteration_ns);
-    json.BeginObject();
-    json.Field("what", gain.what).Field("iteration_s", without);
-    json.Field("gain_s", seconds - without);
-    json.EndObject();
-  }
-  json.EndArray().EndObject();
-  return text + "\n";
+  return JsonText([&](JsonWriter& json) {
+    json.Field("iteration_s", seconds);
+    json.ObjectsField("without", report.gains, [&](const replayer::Gain& gain) {
+      const double without = SecondsFromNs(gain.iteration_ns);
+      json.Field("what", gain.what).Field("iteration_s", without);
+      json.Field("gain_s", seconds - without);
+    });
+  });
 }
 
 }  // namespace prism::launch

@@ -80,27 +80,25 @@ std::string ReplaySweepText(const ReplaySweep& sweep) {
 }
 
 std::string ReplaySweepJson(const ReplaySweep& sweep) {
-  std::string text;
-  JsonWriter json(&text);
-  json.BeginObject().Field("vary", sweep.variation.key);
-  json.Key("points").BeginArray();
-  for (const auto& [value, summary] : sweep.points) {
-    json.BeginObject().Field("value", value);
-    json.Field("iteration_time_s", summary.iteration_time_s);
-    json.Field("iteration_time_low_s", summary.iteration_time_low_s);
-    json.Field("iteration_time_high_s", summary.iteration_time_high_s);
-    json.OptionalField("tokens_per_s", summary.tokens_per_s);
-    json.OptionalField("mfu", summary.mfu);
-    json.Key("breakdown").BeginObject();
-    json.Field("compute", summary.breakdown.compute);
-    json.Field("exposed_comm", summary.breakdown.exposed_comm);
-    json.Field("bubble", summary.breakdown.bubble).Field("idle", summary.breakdown.idle);
-    json.EndObject().EndObject();
-  }
-  json.EndArray();
-  replayer::WriteWarnings(sweep.warnings, &json);
-  json.ArrayField("assumptions", sweep.assumptions).EndObject();
-  return text + "\n";
+  return JsonText([&](JsonWriter& json) {
+    json.Field("vary", sweep.variation.key);
+    json.ObjectsField("points", sweep.points, [&](const ReplayPoint& point) {
+      const replayer::Summary& summary = point.summary;
+      json.Field("value", point.value);
+      json.Field("iteration_time_s", summary.iteration_time_s);
+      json.Field("iteration_time_low_s", summary.iteration_time_low_s);
+      json.Field("iteration_time_high_s", summary.iteration_time_high_s);
+      json.OptionalField("tokens_per_s", summary.tokens_per_s);
+      json.OptionalField("mfu", summary.mfu);
+      json.Key("breakdown").BeginObject();
+      json.Field("compute", summary.breakdown.compute);
+      json.Field("exposed_comm", summary.breakdown.exposed_comm);
+      json.Field("bubble", summary.breakdown.bubble).Field("idle", summary.breakdown.idle);
+      json.EndObject();
+    });
+    replayer::WriteWarnings(sweep.warnings, &json);
+    json.ArrayField("assumptions", sweep.assumptions);
+  });
 }
 
 std::string ReplaySweepCsv(const ReplaySweep& sweep) {

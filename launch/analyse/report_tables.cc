@@ -154,22 +154,16 @@ std::string TablesHtml(const TableReport& report) {
 }
 
 std::string TablesJson(const TableReport& report) {
-  std::string text;
-  JsonWriter json(&text);
-  json.BeginObject().Field("title", report.title).ArrayField("notes", report.notes);
-  for (const ReportTable& table : report.tables) {
-    json.Key(table.key).BeginArray();
-    for (const std::vector<ReportCell>& row : table.rows) {
-      json.BeginObject();
-      for (size_t i = 0; i < table.columns.size(); ++i) {
-        WriteCell(table.columns[i], row[i], &json);
-      }
-      json.EndObject();
+  return JsonText([&](JsonWriter& json) {
+    json.Field("title", report.title).ArrayField("notes", report.notes);
+    for (const ReportTable& table : report.tables) {
+      json.ObjectsField(table.key, table.rows, [&](const std::vector<ReportCell>& row) {
+        for (size_t i = 0; i < table.columns.size(); ++i) {
+          WriteCell(table.columns[i], row[i], &json);
+        }
+      });
     }
-    json.EndArray();
-  }
-  json.EndObject();
-  return text + "\n";
+  });
 }
 
 ReportCell PercentOf(double part, double whole) {

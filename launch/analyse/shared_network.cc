@@ -55,20 +55,13 @@ std::string SharedJobsText(const std::vector<JobLine>& lines,
 }
 
 std::string Json(const std::vector<JobLine>& lines, const std::vector<graph::Warning>& warnings) {
-  std::string text;
-  JsonWriter json(&text);
-  json.BeginObject();
-  json.Key("jobs").BeginArray();
-  for (const JobLine& line : lines) {
-    json.BeginObject();
-    json.Field("graph", line.path).Field("first_node", int64_t{line.first_node});
-    json.Field("alone_s", line.alone_s).Field("together_s", line.together_s);
-    json.EndObject();
-  }
-  json.EndArray();
-  replayer::WriteWarnings(warnings, &json);
-  json.EndObject();
-  return text + "\n";
+  return JsonText([&](JsonWriter& json) {
+    json.ObjectsField("jobs", lines, [&](const JobLine& line) {
+      json.Field("graph", line.path).Field("first_node", int64_t{line.first_node});
+      json.Field("alone_s", line.alone_s).Field("together_s", line.together_s);
+    });
+    replayer::WriteWarnings(warnings, &json);
+  });
 }
 
 // The time that a job's iterations take in all.

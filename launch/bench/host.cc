@@ -18,6 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double kMostSeconds = 6 * 3600.0;
+constexpr const char* kSteadyIterations = "20";  // that are measured, if the program runs them
 
 // Each sort of op that a training step consists of, many times a step: element-wise and products
 // with and without views before them, modules, backward, collectives, optimizers by lists.
@@ -82,6 +83,8 @@ Result<std::string> RecordHostTimes(const std::string& folder,
                                       fmt::format("{}", ranks),
                                       "--host-time",
                                       "measured:1",
+                                      "--iterations",
+                                      kSteadyIterations,
                                       "--sandbox-ranks",
                                       "none",
                                       "--out",

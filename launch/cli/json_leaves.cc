@@ -1,7 +1,6 @@
 #include "launch/cli/json_leaves.h"
 
 #include <map>
-#include <string>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

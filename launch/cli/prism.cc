@@ -1,7 +1,9 @@
 // prism: the verbs. Dispatch, --help, --version and exit codes; what a verb does is in its
 // verb_*.cc.
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <new>
 #include <string>
 #include <string_view>
@@ -83,6 +85,19 @@ Status UnknownVerb(const std::vector<Verb>& verbs, const std::vector<std::string
       near.empty() ? std::string("see prism --help") : fmt::format("did you mean '{}'?", near)));
 }
 
+// Beyond it no allocation succeeds, and the program ends (main).
+Status LimitMemory(double gib) {
+  constexpr double kGiB = 1 << 30;
+  rlimit limit = {};
+  if (gib == 0 || getrlimit(RLIMIT_DATA, &limit) != 0) {
+    return OkStatus();
+  }
+  limit.rlim_cur = std::min(limit.rlim_max, static_cast<rlim_t>(gib * kGiB));
+  return setrlimit(RLIMIT_DATA, &limit) == 0
+             ? OkStatus()
+             : EnvironmentLacks("--max-memory: the machine does not limit memory");
+}
+
 int RunVerb(const Verb& verb, const std::vector<std::string>& rest) {
   const std::string who = fmt::format("prism {}", verb.spec.name);
   const Result<VerbArguments> arguments = VerbArguments::Parse(verb.spec, rest);
@@ -91,6 +106,9 @@ int RunVerb(const Verb& verb, const std::vector<std::string>& rest) {
   }
   if (arguments->help()) {
     return Say(who, VerbHelp(verb.spec));
+  }
+  if (const Status limited = LimitMemory(arguments->max_memory()); !limited.ok()) {
+    return Fail(who, limited);
   }
   const Result<VerbOutput> output = verb.run(*arguments);
   if (!output.ok()) {

@@ -61,7 +61,7 @@ OutputChoice ChooseOutput(const RunContext& context) {
 Status PrintReport(const RunContext& context,
                    const replayer::Summary& summary,
                    const OutputFolder& folder,
-                   const WallTimes& wall) {
+                   const std::string& wall) {
   if (context.options.format == OutputFormat::kJson) {
     return Print(replayer::SummaryJson(summary));
   }
@@ -72,7 +72,7 @@ Status PrintReport(const RunContext& context,
     text.trace_bytes =
         static_cast<int64_t>(std::filesystem::file_size(folder.path() + "/trace.pftrace", unknown));
   }
-  text.wall = WallText(wall);
+  text.wall = wall;
   return Print(ColoredSummary(Harmless(replayer::SummaryText(summary, text)),
                               ShowsColor(context.options.color, STDOUT_FILENO)));
 }
@@ -112,7 +112,7 @@ Result<replayer::Summary> Report(const RunContext& context,
 // What remains to be reported after a run has written its files.
 struct RunSummary {
   replayer::Summary summary;
-  WallTimes wall;
+  std::string wall;
   DurationNs emulated_ns = 0;  // steady iteration
   DurationNs replayed_ns = 0;  // of the graph before any emulation
 };
@@ -167,7 +167,7 @@ Result<RunSummary> RunAndReport(const RunContext& context,
   record.graph_hash = HashText(outcome.graph_bytes);
   RunSummary finished;
   PRISM_ASSIGN_OR_RETURN(finished.summary, Report(context, record, whole, &outcome, folder));
-  finished.wall = outcome.wall;
+  finished.wall = WallText(outcome);
   finished.emulated_ns = outcome.result.steady_iteration_ns();
   finished.replayed_ns = outcome.replayed_ns;
   return finished;

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "graph/base/status.h"
-#include "graph/job/job.h"
 #include "launch/analyse/explanation.h"
 #include "launch/cli/verb.h"
 #include "launch/inputs/options.h"

@@ -6,10 +6,8 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <utility>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "graph/base/units.h"
 #include "graph/validate/limits.h"
@@ -18,12 +16,16 @@
 namespace prism::launch {
 namespace {
 
-struct FormatChoice {
-  OutputFormat format = OutputFormat::kText;
-};
-
-std::vector<Option<FormatChoice>> FormatOptions() {
-  return {{"format", &FormatChoice::format, OneOf(kOutputFormatNames), "format of the output"}};
+std::vector<Option<CommonOptions>> CommonTable(const VerbSpec& spec) {
+  std::vector<Option<CommonOptions>> table;
+  if (spec.reads_large_files) {
+    table.push_back({"max-memory", &CommonOptions::max_memory, NumberAbove0("GIB"),
+                     "memory that may be taken; exit code 5 where more is needed",
+                     "what there is"});
+  }
+  table.push_back(
+      {"format", &CommonOptions::format, OneOf(kOutputFormatNames), "format of the output"});
+  return table;
 }
 
 template <typename V>
@@ -91,9 +93,7 @@ Result<VerbArguments> VerbArguments::Parse(const VerbSpec& spec,
   if (count < spec.min_operands || count > spec.max_operands) {
     return WrongOperands(spec, count);
   }
-  FormatChoice choice;
-  PRISM_RETURN_IF_ERROR(ReadOptions(FormatOptions(), parsed.given_, &choice));
-  parsed.format_ = choice.format;
+  PRISM_RETURN_IF_ERROR(ReadOptions(CommonTable(spec), parsed.given_, &parsed.common_));
   return parsed;
 }
 
@@ -185,7 +185,7 @@ std::vector<Verb> AllVerbs() {
 
 std::vector<OptionRow> RowsOf(const VerbSpec& spec) {
   std::vector<OptionRow> rows = spec.options;
-  Append(RowsOf(FormatOptions()), &rows);
+  Append(RowsOf(CommonTable(spec)), &rows);
   return rows;
 }
 

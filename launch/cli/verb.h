@@ -29,6 +29,13 @@ struct VerbSpec {
   size_t max_operands = 0;
   std::vector<OptionRow> options = {};  // besides --format and --help, which every verb has
   std::vector<std::string> words = {};  // what the first operand may be, for shell completion
+  bool reads_large_files = false;       // of other tools: has --max-memory
+};
+
+// Options of more than one verb.
+struct CommonOptions {
+  OutputFormat format = OutputFormat::kText;
+  double max_memory = 0;  // GiB; 0: what the machine has
 };
 
 // A verb's command line. The values of its options go to a struct of the verb (MakeVerb).
@@ -41,7 +48,9 @@ class VerbArguments {
   [[nodiscard]] const std::vector<std::string>& words() const { return words_; }
 
   [[nodiscard]] bool help() const { return Has("help"); }
-  [[nodiscard]] OutputFormat format() const { return format_; }
+  [[nodiscard]] OutputFormat format() const { return common_.format; }
+  [[nodiscard]] double max_memory() const { return common_.max_memory; }
+  [[nodiscard]] bool as_json() const { return common_.format == OutputFormat::kJson; }
   [[nodiscard]] const std::vector<std::string>& operands() const { return operands_; }
 
   [[nodiscard]] bool Has(std::string_view flag) const;
@@ -60,7 +69,7 @@ class VerbArguments {
 
  private:
   std::vector<std::string> words_;
-  OutputFormat format_ = OutputFormat::kText;
+  CommonOptions common_;
   std::vector<std::string> operands_;
   GivenOptions given_;           // without switches that are off
   std::vector<OptionRow> rows_;  // that the verb has
@@ -69,7 +78,7 @@ class VerbArguments {
 // What a verb prints when it has done its work, and the gate that was not met, if any.
 struct VerbOutput {
   std::string text;  // for stdout
-  Status gate;       // kGateNotMet decides the exit code; the text is printed all the same
+  Status gate = {};  // kGateNotMet decides the exit code; the text is printed all the same
 };
 
 struct Verb {

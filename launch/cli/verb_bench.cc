@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string>
-#include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -12,7 +10,6 @@
 #include "graph/base/json_writer.h"
 #include "graph/base/units.h"
 #include "graph/validate/limits.h"
-#include "launch/cli/verb.h"
 #include "launch/process/install_paths.h"
 #include "slicer/workloads/workloads.h"
 
@@ -84,7 +81,7 @@ Result<VerbOutput> PrintCases(const VerbArguments& arguments, const BenchResult&
   PRISM_RETURN_IF_ERROR(cases.status());
   VerbOutput output;
   for (const BenchCase& line : *cases) {
-    output.text += arguments.format() == OutputFormat::kJson ? CaseJson(line) : CaseText(line);
+    output.text += arguments.as_json() ? CaseJson(line) : CaseText(line);
   }
   return output;
 }
@@ -116,7 +113,7 @@ Result<VerbOutput> RunHost(const VerbArguments& arguments) {
                                          arguments.operands().end());
   PRISM_ASSIGN_OR_RETURN(const std::string costs, BenchHost(ranks, program));
   if (!arguments.Has("o")) {
-    return VerbOutput{costs, OkStatus()};
+    return VerbOutput{costs};
   }
   PRISM_RETURN_IF_ERROR(WriteFileAtomically(arguments.Text("o"), costs));
   return VerbOutput();
@@ -293,7 +290,7 @@ Verb BenchVerb() {
       "  host [-- PROGRAM]  time of the host by sort of op, for --host-time FILE: of a program, or "
       "of\n"
       "          ops of each sort in the Python found\n"
-      "  import  write a synthetic job as GOAL and read it back\n"
+      "  import  write a profile of torch.profiler and a synthetic job as GOAL, read them back\n"
       "  replay  replay a synthetic job; --export goal|chakra FILE writes it for other tools "
       "first\n"
       "  network [GRAPH]  solve for max-min fair rates, and replay a job with a shared network\n"

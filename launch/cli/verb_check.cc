@@ -1,4 +1,5 @@
 // prism check: whether the ranks of a whole program fit together at target scale.
+#include <algorithm>
 #include <limits>
 #include <optional>
 #include <string>
@@ -25,6 +26,7 @@ struct CheckOptions {
   double seconds = 60;
   int32_t iterations = 0;
   std::string record_ranks;
+  bool stand_in = false;
 };
 
 // As prism run would read them.
@@ -38,6 +40,9 @@ Result<RunContext> PlanCheck(const VerbArguments& arguments, const CheckOptions&
   }
   if (!options.record_ranks.empty()) {
     words.insert(words.end(), {"--record-ranks", options.record_ranks});
+  }
+  if (options.stand_in) {
+    words.emplace_back("--stand-in");
   }
   words.emplace_back("--");
   words.insert(words.end(), arguments.operands().begin(), arguments.operands().end());
@@ -59,18 +64,16 @@ Result<VerbOutput> RunCheck(const VerbArguments& arguments, const CheckOptions& 
                                      {.seconds = options.seconds, .steps = options.iterations}));
   progress.Clear();
   const CheckReport report = MakeCheckReport(calls, context.job.parallel.world_size());
-  for (const slicer::RankCalls& rank : calls) {
-    if (report.is_well() && rank.end == slicer::CallsEnd::kFailed) {
-      return RunFailed(rank.failure);
-    }
-  }
   VerbOutput output;
   output.text = arguments.format() == OutputFormat::kJson ? CheckJson(report) : CheckText(report);
-  output.gate = report.is_well()
-                    ? OkStatus()
-                    : RunFailed(fmt::format(
-                          "the program has a fault: {}",
-                          NameOf(slicer::kFaultKindNames, report.result.faults.front().kind)));
+  if (!report.is_well()) {
+    const auto failed =
+        std::ranges::find(calls, slicer::CallsEnd::kFailed, &slicer::RankCalls::end);
+    output.gate =
+        RunFailed(fmt::format("the program has a fault: {}{}",
+                              NameOf(slicer::kFaultKindNames, report.result.faults.front().kind),
+                              failed == calls.end() ? "" : fmt::format("\n{}", failed->failure)));
+  }
   return output;
 }
 
@@ -99,7 +102,8 @@ Verb CheckVerb() {
        {"check-iterations", &C::iterations, WholeNumber(0, std::numeric_limits<int32_t>::max()),
         "steps that ranks are followed for", "until every kind of step was seen twice"},
        {"record-ranks", &C::record_ranks, Text("all|LIST"),
-        "ranks that are recorded: all, numbers and ranges", "all up to 64"}},
+        "ranks that are recorded: all, numbers and ranges", "all up to 64"},
+       {"stand-in", &C::stand_in, Switch(), "let absent files stand as with prism run"}},
       RunCheck);
 }
 

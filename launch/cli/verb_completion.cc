@@ -170,7 +170,7 @@ Result<VerbOutput> RunCompletion(const VerbArguments& arguments) {
   } else {
     return InvalidArgument("SHELL: " + UnknownWord(shell, CompletionVerb().spec.words));
   }
-  if (arguments.format() == OutputFormat::kJson) {
+  if (arguments.as_json()) {
     std::string text;
     JsonWriter(&text).BeginObject().Field("shell", shell).Field("script", output.text).EndObject();
     output.text = text + "\n";

@@ -118,32 +118,24 @@ std::string DiffText(const Differences& differences) {
 }
 
 std::string DiffJson(const Differences& differences) {
-  std::string text;
-  JsonWriter json(&text);
-  json.BeginObject();
-  json.Field("equal", differences.empty());
-  json.Key("numbers").BeginArray();
-  for (const NumberDifference& difference : differences.numbers) {
-    json.BeginObject();
-    json.Field("path", difference.path);
-    for (const auto& [side, value] :
-         {std::pair("left", difference.left), std::pair("right", difference.right)}) {
-      if (value.has_value()) {
-        json.Key(side).Written(*value);
+  return JsonText([&](JsonWriter& json) {
+    json.Field("equal", differences.empty());
+    json.ObjectsField("numbers", differences.numbers, [&](const NumberDifference& difference) {
+      json.Field("path", difference.path);
+      for (const auto& [side, value] :
+           {std::pair("left", difference.left), std::pair("right", difference.right)}) {
+        if (value.has_value()) {
+          json.Key(side).Written(*value);
+        }
       }
-    }
-    json.OptionalField("change_pct", difference.change_pct).EndObject();
-  }
-  json.EndArray();
-  json.Key("graphs").BeginArray();
-  for (const graph::Difference& difference : differences.graphs) {
-    json.BeginObject();
-    json.Field("kind", graph::DifferenceKindName(difference.kind));
-    json.Field("where", difference.where).Field("count", difference.count);
-    json.Field("left", difference.left).Field("right", difference.right).EndObject();
-  }
-  json.EndArray().EndObject();
-  return text + "\n";
+      json.OptionalField("change_pct", difference.change_pct);
+    });
+    json.ObjectsField("graphs", differences.graphs, [&](const graph::Difference& difference) {
+      json.Field("kind", graph::DifferenceKindName(difference.kind));
+      json.Field("where", difference.where).Field("count", difference.count);
+      json.Field("left", difference.left).Field("right", difference.right);
+    });
+  });
 }
 
 Result<VerbOutput> DiffProfiles(const VerbArguments& arguments, const DiffOptions& options) {
@@ -153,9 +145,7 @@ Result<VerbOutput> DiffProfiles(const VerbArguments& arguments, const DiffOption
   PRISM_ASSIGN_OR_RETURN(
       const TableReport report,
       CompareProfiles(arguments.operands()[0], arguments.operands()[1], {.step = options.step}));
-  return VerbOutput{
-      arguments.format() == OutputFormat::kJson ? TablesJson(report) : TablesText(report),
-      OkStatus()};
+  return VerbOutput{arguments.as_json() ? TablesJson(report) : TablesText(report)};
 }
 
 Result<VerbOutput> RunDiff(const VerbArguments& arguments, const DiffOptions& options) {
@@ -193,8 +183,7 @@ Result<VerbOutput> RunDiff(const VerbArguments& arguments, const DiffOptions& op
   PRISM_ASSIGN_OR_RETURN(const graph::LoadedGraph right_graph, graph::LoadValidGraph(right));
   differences.graphs = graph::DiffGraphs(left_graph.graph, right_graph.graph);
   VerbOutput output;
-  output.text =
-      arguments.format() == OutputFormat::kJson ? DiffJson(differences) : DiffText(differences);
+  output.text = arguments.as_json() ? DiffJson(differences) : DiffText(differences);
   if (options.strict && !differences.empty()) {
     output.gate = GateNotMet(fmt::format("--strict: {} differences",
                                          differences.numbers.size() + differences.graphs.size()));
@@ -206,12 +195,18 @@ Result<VerbOutput> RunDiff(const VerbArguments& arguments, const DiffOptions& op
 
 Verb DiffVerb() {
   return MakeVerb<DiffOptions>(
-      {"diff", "A B", "compare two graphs, two run folders or two profiles",
+      {"diff",
+       "A B",
+       "compare two graphs, two run folders or two profiles",
        "Run folders are compared by the numbers in summary.json and by their graphs, profiles of\n"
        "torch.profiler by the time of their kernels and ops (prism report --help says what of "
        "them\ncounts).\n"
        "Differences do not change the exit code, unless --strict is given.\n",
-       2, 2},
+       2,
+       2,
+       {},
+       {},
+       true},
       {{"strict", &DiffOptions::strict, Switch(), "exit with code 4 if there is any difference"},
        {"step", &DiffOptions::step, WholeNumber(0, std::numeric_limits<int32_t>::max()),
         "N of the mark ProfilerStep#N that counts (profiles)", "all but the last"}},

@@ -185,19 +185,13 @@ void AddMachine(Findings* findings) {
 }
 
 std::string FindingsJson(const Findings& findings, bool is_well) {
-  std::string text;
-  JsonWriter json(&text);
-  json.BeginObject();
-  json.Field("prism", kVersion).Field("ok", is_well);
-  json.Key("findings").BeginArray();
-  for (const Finding& finding : findings) {
-    json.BeginObject();
-    json.Field("name", finding.name).Field("state", NameOf(kStateNames, finding.state));
-    json.Field("value", finding.value).Field("advice", finding.advice);
-    json.EndObject();
-  }
-  json.EndArray().EndObject();
-  return text + "\n";
+  return JsonText([&](JsonWriter& json) {
+    json.Field("prism", kVersion).Field("ok", is_well);
+    json.ObjectsField("findings", findings, [&](const Finding& finding) {
+      json.Field("name", finding.name).Field("state", NameOf(kStateNames, finding.state));
+      json.Field("value", finding.value).Field("advice", finding.advice);
+    });
+  });
 }
 
 std::string FindingsText(const Findings& findings) {
@@ -230,9 +224,8 @@ Result<VerbOutput> RunDoctor(const VerbArguments& arguments) {
   AddMachine(&findings);
   const auto problem = std::ranges::find(findings, State::kProblem, &Finding::state);
   VerbOutput output;
-  output.text = arguments.format() == OutputFormat::kJson
-                    ? FindingsJson(findings, problem == findings.end())
-                    : FindingsText(findings);
+  output.text = arguments.as_json() ? FindingsJson(findings, problem == findings.end())
+                                    : FindingsText(findings);
   if (problem != findings.end()) {
     output.gate = EnvironmentLacks(
         fmt::format("a run could not start: {}: {}", problem->name, problem->advice));

@@ -22,6 +22,7 @@
 #include "launch/analyse/flight/flight_match.h"
 #include "launch/cli/verb.h"
 #include "launch/inputs/sandbox_list.h"
+#include "slicer/import/source_files.h"
 
 namespace prism::launch {
 namespace {
@@ -114,27 +115,22 @@ std::string FlightText(const FlightView& view) {
 }
 
 std::string FlightJson(const FlightView& view) {
-  std::string text;
-  JsonWriter json(&text);
-  json.BeginObject();
-  json.Field("rank", view.rank.value()).Field("calls", view.match.did.size());
-  json.Field("first_as_in_graph", view.match.begin).Field("as_in_graph", view.match.count);
-  json.Field("calls_of_iteration", view.match.iteration.size());
-  json.Field("places", view.match.places);
-  json.Key("left_out").BeginObject();
-  for (const auto& [name, count] : view.match.unknown) {
-    json.Field(name, count);
-  }
-  json.EndObject();
-  json.Field("departs", view.departs());
-  json.Field("did", view.departs() ? EntryText(view, view.departing()) : std::string());
-  json.Field("graph", ExpectedText(view));
-  json.Key("peers").BeginArray();
-  for (const Rank peer : PeersOfExpected(view.graph, view.rank, view.match)) {
-    json.Value(peer.value());
-  }
-  json.EndArray().Field("dumps_written", view.written.size()).EndObject();
-  return text + "\n";
+  return JsonText([&](JsonWriter& json) {
+    json.Field("rank", view.rank.value()).Field("calls", view.match.did.size());
+    json.Field("first_as_in_graph", view.match.begin).Field("as_in_graph", view.match.count);
+    json.Field("calls_of_iteration", view.match.iteration.size());
+    json.Field("places", view.match.places);
+    json.Key("left_out").BeginObject();
+    for (const auto& [name, count] : view.match.unknown) {
+      json.Field(name, count);
+    }
+    json.EndObject();
+    json.Field("departs", view.departs());
+    json.Field("did", view.departs() ? EntryText(view, view.departing()) : std::string());
+    json.Field("graph", ExpectedText(view));
+    json.ArrayField("peers", PeersOfExpected(view.graph, view.rank, view.match), &Rank::value)
+        .Field("dumps_written", view.written.size());
+  });
 }
 
 // torchfrtrace reads the digits at the end of a file's name as the rank.
@@ -268,30 +264,19 @@ std::string ComparisonText(const FlightComparison& comparison) {
 }
 
 std::string ComparisonJson(const FlightComparison& comparison) {
-  std::string text;
-  JsonWriter json(&text);
-  const auto list = [&json](const char* key, const std::vector<uint32_t>& ranks) {
-    json.Key(key).BeginArray();
-    for (const uint32_t rank : ranks) {
-      json.Value(rank);
-    }
-    json.EndArray();
-  };
-  json.BeginObject();
-  list("ranks", comparison.ranks);
-  list("without_dump", comparison.absent);
-  json.Field("groups", comparison.groups).Key("differences").BeginArray();
-  for (const FlightGap& gap : comparison.gaps) {
-    json.BeginObject().Field("group", gap.name).Field("description", gap.group->description);
-    json.Field("number", gap.number).Field("call", gap.call->name);
-    json.Field("shapes", ShapesText(gap.call->input)).Field("state", gap.call->state);
-    list("not_called", gap.missing);
-    list("called_another", gap.other);
-    list("without_dump", gap.absent);
-    json.EndObject();
-  }
-  json.EndArray().EndObject();
-  return text + "\n";
+  return JsonText([&](JsonWriter& json) {
+    json.ArrayField("ranks", comparison.ranks);
+    json.ArrayField("without_dump", comparison.absent);
+    json.Field("groups", comparison.groups)
+        .ObjectsField("differences", comparison.gaps, [&](const FlightGap& gap) {
+          json.Field("group", gap.name).Field("description", gap.group->description);
+          json.Field("number", gap.number).Field("call", gap.call->name);
+          json.Field("shapes", ShapesText(gap.call->input)).Field("state", gap.call->state);
+          json.ArrayField("not_called", gap.missing);
+          json.ArrayField("called_another", gap.other);
+          json.ArrayField("without_dump", gap.absent);
+        });
+  });
 }
 
 // Dumps beside each other, without a graph.
@@ -303,7 +288,7 @@ Result<VerbOutput> RunDumps(const VerbArguments& arguments) {
   }
   std::map<uint32_t, FlightDump> dumps;
   for (const std::string& path : arguments.operands()) {
-    PRISM_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
+    PRISM_ASSIGN_OR_RETURN(const std::string bytes, slicer::ReadSource(path));
     PRISM_ASSIGN_OR_RETURN(FlightDump dump, DecodeFlightDump(bytes, path));
     const int64_t rank = RankOfDumpName(path);
     if (rank < 0 || rank >= graph::kMaxRanks) {
@@ -314,15 +299,12 @@ Result<VerbOutput> RunDumps(const VerbArguments& arguments) {
     }
   }
   const FlightComparison comparison = CompareDumps(dumps);
-  VerbOutput output;
-  output.text = arguments.format() == OutputFormat::kJson ? ComparisonJson(comparison)
-                                                          : ComparisonText(comparison);
-  return output;
+  return VerbOutput{arguments.as_json() ? ComparisonJson(comparison) : ComparisonText(comparison)};
 }
 
 Result<VerbOutput> RunFlight(const VerbArguments& arguments, const FlightOptions& options) {
   const std::string& first = arguments.operands().front();
-  if (IsFlightDump(ReadBeginning(first, kLookBytes))) {
+  if (IsFlightDump(slicer::BeginningOf(first, kLookBytes))) {
     return RunDumps(arguments);
   }
   if (arguments.operands().size() != 2) {
@@ -330,12 +312,15 @@ Result<VerbOutput> RunFlight(const VerbArguments& arguments, const FlightOptions
     if (!std::filesystem::exists(first, ignored)) {
       return ReadFile(first).status();
     }
-    return InvalidArgument("with a graph, name one dump: prism flight GRAPH DUMP");
+    const Result<graph::LoadedGraph> loaded = graph::LoadValidGraph(first);
+    return loaded.ok() ? InvalidArgument("with a graph, name one dump: prism flight GRAPH DUMP")
+                       : BadFile(fmt::format("{} is no flight recorder dump, and as a graph: {}",
+                                             first, loaded.status().message()));
   }
   PRISM_ASSIGN_OR_RETURN(const graph::LoadedGraph loaded,
                          graph::LoadValidGraph(arguments.operands()[0]));
   const std::string& path = arguments.operands()[1];
-  PRISM_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
+  PRISM_ASSIGN_OR_RETURN(const std::string bytes, slicer::ReadSource(path));
   PRISM_ASSIGN_OR_RETURN(FlightDump dump, DecodeFlightDump(bytes, path));
   PRISM_ASSIGN_OR_RETURN(const Rank rank, RankOf(path, options, loaded.graph));
   PRISM_ASSIGN_OR_RETURN(FlightMatch match, MatchDump(loaded.graph, rank, dump, options.begin));
@@ -352,10 +337,7 @@ Result<VerbOutput> RunFlight(const VerbArguments& arguments, const FlightOptions
                              FormatCounted(static_cast<int64_t>(view.left_out), "more peer"));
     }
   }
-  VerbOutput output;
-  output.text =
-      arguments.format() == OutputFormat::kJson ? FlightJson(view) : FlightText(view) + written;
-  return output;
+  return VerbOutput{arguments.as_json() ? FlightJson(view) : FlightText(view) + written};
 }
 
 }  // namespace
@@ -363,7 +345,8 @@ Result<VerbOutput> RunFlight(const VerbArguments& arguments, const FlightOptions
 Verb FlightVerb() {
   using F = FlightOptions;
   return MakeVerb<F>(
-      {"flight", "[GRAPH] DUMP...",
+      {"flight",
+       "[GRAPH] DUMP...",
        "compare dumps of PyTorch's flight recorder, or one with a graph",
        "Without a graph: who is missing, and the first collective of each group at which the "
        "ranks\n"
@@ -372,7 +355,11 @@ Verb FlightVerb() {
        "(TORCH_FR_BUFFER_SIZE=2000, TORCH_NCCL_DEBUG_INFO_TEMP_FILE=PREFIX; at a time-out, or by\n"
        "torch._C._distributed_c10d._dump_nccl_trace). The longest run of calls that repeats the\n"
        "graph's iteration counts as what the rank did right.\n",
-       1, graph::kMaxRanks},
+       1,
+       graph::kMaxRanks,
+       {},
+       {},
+       true},
       {{"rank", &F::rank, AnyRank(), "the rank that wrote the dump",
         "the digits at the end of DUMP's name"},
        {"begin", &F::begin, WholeNumber(0, std::numeric_limits<int32_t>::max()),

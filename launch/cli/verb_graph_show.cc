@@ -1,6 +1,7 @@
 // prism graph show: what a graph holds, its roles, one rank, its first ops.
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <utility>
@@ -12,13 +13,56 @@
 #include "graph/base/json_writer.h"
 #include "graph/base/units.h"
 #include "graph/describe.h"
+#include "graph/graph.h"
 #include "graph/job/rank_grid.h"
 #include "graph/validate/valid_graph.h"
-#include "launch/cli/role_traffic.h"
 #include "launch/cli/verb.h"
 
 namespace prism::launch {
 namespace {
+
+// What a role communicates in an iteration, by communicator and kind.
+struct TrafficRow {
+  std::string communicator;
+  int64_t size = 0;  // ranks
+  std::string kind;  // "all_reduce", ..., "send", "recv"
+  int64_t calls = 0;
+  int64_t bytes = 0;  // of all calls, as graph::CollectiveShape::bytes counts them
+};
+
+// The traffic of the role's representative; ordered by communicator slot, then kind.
+std::vector<TrafficRow> TrafficOf(const graph::Graph& graph, const graph::Role& role) {
+  struct Sum {
+    int64_t calls = 0;
+    int64_t bytes = 0;
+  };
+  std::map<std::pair<uint16_t, std::string>, Sum> sums;
+  const auto add = [&sums](uint16_t slot, const std::string& kind, int64_t bytes) {
+    Sum& sum = sums[{slot, kind}];
+    ++sum.calls;
+    sum.bytes += bytes;
+  };
+  const graph::Program& program = role.program;
+  for (uint32_t op = 0; op < program.size(); ++op) {
+    if (program.kind[op] == graph::OpKind::kCollective) {
+      const graph::CollectiveShape& shape = program.collectives[program.signature[op]];
+      add(program.comm_slot[op], graph::CollectiveKindName(shape.kind), shape.bytes);
+    } else if (program.kind[op] == graph::OpKind::kPeerGroup) {
+      for (const auto& transfer : program.peer_groups[program.signature[op]].transfers) {
+        add(transfer.comm_slot, transfer.is_send ? "send" : "recv", transfer.bytes);
+      }
+    }
+  }
+  std::vector<TrafficRow> rows;
+  const auto comms = graph.ranks.comms(role.representative);
+  for (const auto& [key, sum] : sums) {
+    const CommId comm(comms[key.first]);
+    rows.push_back({graph.strings[graph.communicators.name[comm.value()]],
+                    static_cast<int64_t>(graph.communicators.members_of(comm).size()), key.second,
+                    sum.calls, sum.bytes});
+  }
+  return rows;
+}
 
 struct ShowOptions {
   bool roles = false;
@@ -177,14 +221,10 @@ std::string OpsText(const graph::Graph& graph, Rank rank, const ShowOptions& opt
 }
 
 void WriteTraffic(const std::vector<TrafficRow>& rows, JsonWriter* json) {
-  json->Key("transfers").BeginArray();
-  for (const TrafficRow& row : rows) {
-    json->BeginObject();
+  json->ObjectsField("transfers", rows, [&](const TrafficRow& row) {
     json->Field("communicator", row.communicator).Field("size", row.size);
     json->Field("kind", row.kind).Field("calls", row.calls).Field("bytes", row.bytes);
-    json->EndObject();
-  }
-  json->EndArray();
+  });
 }
 
 void WriteRoles(const graph::Graph& graph, JsonWriter* json) {
@@ -214,24 +254,13 @@ void WriteRank(const graph::Graph& graph, const ShowOptions& options, JsonWriter
   json->Key("rank").BeginObject();
   json->Field("rank", rank.value()).Field("role", graph.role_of(rank).name);
   json->Field("source", graph::RankSourceName(graph.ranks.source[rank.value()]));
-  json->Key("communicators").BeginArray();
-  for (const uint32_t comm : graph.ranks.comms(rank)) {
+  json->ObjectsField("communicators", graph.ranks.comms(rank), [&](const uint32_t comm) {
     const auto members = graph.communicators.members_of(CommId(comm));
-    json->BeginObject();
     json->Field("communicator", comm);
     json->Field("name", graph.strings[graph.communicators.name[comm]]);
-    json->Key("ranks").BeginArray();
-    for (const uint32_t member : members) {
-      json->Value(member);
-    }
-    json->EndArray().EndObject();
-  }
-  json->EndArray();
-  json->Key("peers").BeginArray();
-  for (const uint32_t peer : graph.ranks.peers(rank)) {
-    json->Value(peer);
-  }
-  json->EndArray();
+    json->ArrayField("ranks", members);
+  });
+  json->ArrayField("peers", graph.ranks.peers(rank));
   const graph::Program& program = graph.role_of(rank).program;
   json->Key("ops").BeginArray();
   for (uint32_t op = 0; op < ShownOps(program, options); ++op) {
@@ -242,11 +271,7 @@ void WriteRank(const graph::Graph& graph, const ShowOptions& options, JsonWriter
     if (program.kind[op] == graph::OpKind::kKernel) {
       const graph::KernelSignature& signature = graph.signatures[program.signature[op]];
       json->Field("name", graph.strings[signature.name.value()]);
-      json->Key("grid").BeginArray();
-      for (const uint32_t blocks : signature.grid) {
-        json->Value(blocks);
-      }
-      json->EndArray();
+      json->ArrayField("grid", signature.grid);
     }
     json->EndObject();
   }
@@ -254,35 +279,25 @@ void WriteRank(const graph::Graph& graph, const ShowOptions& options, JsonWriter
 }
 
 std::string ShowJson(const graph::Graph& graph, const ShowOptions& options) {
-  std::string text;
-  JsonWriter json(&text);
   const graph::ParallelSizes& sizes = graph.job.parallel;
-  json.BeginObject();
-  json.Field("job", graph.job.name).Field("cluster", graph.cluster.name);
-  json.Field("target_gpus", sizes.world_size()).Field("tp", sizes.tp).Field("pp", sizes.pp);
-  json.Field("dp", sizes.dp).Field("cp", sizes.cp).Field("ep", sizes.ep);
-  graph::KnowsChunks(graph.job) ? json.Field("vpp", sizes.vpp) : json.NullField("vpp");
-  json.Key("sandbox_ranks").BeginArray();
-  for (const Rank rank : graph.sandbox_ranks) {
-    json.Value(rank.value());
-  }
-  json.EndArray();
-  json.Field("ops", graph.OpsPerIteration()).Field("kernels", graph.signatures.size());
-  json.Key("communicators").BeginArray();
-  for (const auto& [family, count] : CountCommunicators(graph)) {
-    json.BeginObject();
-    json.Field("name", family.first).Field("ranks", family.second).Field("count", count);
-    json.EndObject();
-  }
-  json.EndArray();
-  if (options.roles) {
-    WriteRoles(graph, &json);
-  }
-  if (options.rank >= 0) {
-    WriteRank(graph, options, &json);
-  }
-  json.EndObject();
-  return text + "\n";
+  return JsonText([&](JsonWriter& json) {
+    json.Field("job", graph.job.name).Field("cluster", graph.cluster.name);
+    json.Field("target_gpus", sizes.world_size()).Field("tp", sizes.tp).Field("pp", sizes.pp);
+    json.Field("dp", sizes.dp).Field("cp", sizes.cp).Field("ep", sizes.ep);
+    graph::KnowsChunks(graph.job) ? json.Field("vpp", sizes.vpp) : json.NullField("vpp");
+    json.ArrayField("sandbox_ranks", graph.sandbox_ranks, &Rank::value);
+    json.Field("ops", graph.OpsPerIteration()).Field("kernels", graph.signatures.size());
+    json.ObjectsField("communicators", CountCommunicators(graph), [&](const auto& counted) {
+      const auto& [family, count] = counted;
+      json.Field("name", family.first).Field("ranks", family.second).Field("count", count);
+    });
+    if (options.roles) {
+      WriteRoles(graph, &json);
+    }
+    if (options.rank >= 0) {
+      WriteRank(graph, options, &json);
+    }
+  });
 }
 
 Result<VerbOutput> RunGraphShow(const VerbArguments& arguments, const ShowOptions& asked) {
@@ -295,7 +310,7 @@ Result<VerbOutput> RunGraphShow(const VerbArguments& arguments, const ShowOption
     options.rank = 0;
   }
   VerbOutput output;
-  if (arguments.format() == OutputFormat::kJson) {
+  if (arguments.as_json()) {
     output.text = ShowJson(graph, options);
     return output;
   }

@@ -40,21 +40,16 @@ std::string FaultsText(const std::string& path,
 }
 
 std::string FaultsJson(const graph::Graph& graph, const graph::Validation& validation) {
-  std::string text;
-  JsonWriter json(&text);
-  json.BeginObject();
-  json.Field("valid", validation.ok());
-  json.Field(graph::kBufferedSendsCode, !validation.needed_buffer.empty());
-  json.Field("fault_count", validation.fault_count);
-  json.Key("faults").BeginArray();
-  for (const graph::Fault& fault : validation.faults) {
-    json.BeginObject().Field("rule", fault.rule).Field("message", fault.message).EndObject();
-  }
-  json.EndArray();
-  json.Field("roles", graph.roles.size());
-  json.Field("ranks", graph.ranks.size());
-  json.EndObject();
-  return text + "\n";
+  return JsonText([&](JsonWriter& json) {
+    json.Field("valid", validation.ok());
+    json.Field(graph::kBufferedSendsCode, !validation.needed_buffer.empty());
+    json.Field("fault_count", validation.fault_count);
+    json.ObjectsField("faults", validation.faults, [&](const graph::Fault& fault) {
+      json.Field("rule", fault.rule).Field("message", fault.message);
+    });
+    json.Field("roles", graph.roles.size());
+    json.Field("ranks", graph.ranks.size());
+  });
 }
 
 Result<VerbOutput> RunGraphValidate(const VerbArguments& arguments,
@@ -63,8 +58,8 @@ Result<VerbOutput> RunGraphValidate(const VerbArguments& arguments,
   PRISM_ASSIGN_OR_RETURN(const graph::Graph graph, graph::ReadGraph(path));
   const graph::Validation validation = graph::ValidateBuffered(graph, options.max_faults);
   VerbOutput output;
-  output.text = arguments.format() == OutputFormat::kJson ? FaultsJson(graph, validation)
-                                                          : FaultsText(path, graph, validation);
+  output.text =
+      arguments.as_json() ? FaultsJson(graph, validation) : FaultsText(path, graph, validation);
   if (!validation.ok()) {
     output.gate = GateNotMet(fmt::format("{}: {}; record the job again", path,
                                          FormatCounted(validation.fault_count, "fault")));

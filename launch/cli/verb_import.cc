@@ -1,5 +1,4 @@
 // prism import: replay formats of others → a graph.
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <charconv>
@@ -47,7 +46,6 @@ struct ImportArguments {
   std::string range;        // NAME[:N]
   std::string time_unit;    // "": the format's
   int64_t step = -1;        // -1: that of median duration
-  double max_memory = 0;    // GiB; 0: what the machine has
   int32_t target_gpus = 0;  // 0: as the files say
 };
 
@@ -166,25 +164,19 @@ std::string ResultText(const ImportResult& result, const std::string& out) {
 
 std::string ResultJson(const ImportResult& result, const std::string& out) {
   const graph::Graph& graph = result.graph;
-  std::string text;
-  JsonWriter json(&text);
-  json.BeginObject();
-  json.Field("graph", out).Field("job", graph.job.name).Field("cluster", graph.cluster.name);
-  json.Field("ranks", graph.ranks.size()).Field("roles", graph.roles.size());
-  json.Field("ops", graph.OpsPerIteration()).Field("communicators", graph.communicators.size());
-  json.Field("tasks", result.tasks).Field("bytes_read", result.bytes_read);
-  json.Key("assumptions").BeginArray();
-  for (const auto& [what, count] : result.notes.counts()) {
-    json.BeginObject().Field("what", what).Field("count", count).EndObject();
-  }
-  json.EndArray();
-  json.Key("warnings").BeginArray();
-  for (const graph::Warning& warning : graph.warnings) {
-    json.BeginObject().Field("code", warning.code).Field("count", warning.count);
-    json.Field("example", warning.example).EndObject();
-  }
-  json.EndArray().EndObject();
-  return text + "\n";
+  return JsonText([&](JsonWriter& json) {
+    json.Field("graph", out).Field("job", graph.job.name).Field("cluster", graph.cluster.name);
+    json.Field("ranks", graph.ranks.size()).Field("roles", graph.roles.size());
+    json.Field("ops", graph.OpsPerIteration()).Field("communicators", graph.communicators.size());
+    json.Field("tasks", result.tasks).Field("bytes_read", result.bytes_read);
+    json.ObjectsField("assumptions", result.notes.counts(), [&](const auto& note) {
+      json.Field("what", note.first).Field("count", note.second);
+    });
+    json.ObjectsField("warnings", graph.warnings, [&](const graph::Warning& warning) {
+      json.Field("code", warning.code).Field("count", warning.count);
+      json.Field("example", warning.example);
+    });
+  });
 }
 
 // An ASTRA-sim or SimAI network file: its shape and speed.
@@ -268,19 +260,6 @@ Status WithGroupsFile(const Status& status, const VerbArguments& arguments) {
   return left_out ? status.WithContext("without --groups " + groups) : status;
 }
 
-// Beyond it no allocation succeeds, and the program ends (prism.cc).
-Status LimitMemory(double gib) {
-  constexpr double kGiB = 1 << 30;
-  rlimit limit = {};
-  if (gib == 0 || getrlimit(RLIMIT_DATA, &limit) != 0) {
-    return OkStatus();
-  }
-  limit.rlim_cur = std::min(limit.rlim_max, static_cast<rlim_t>(gib * kGiB));
-  return setrlimit(RLIMIT_DATA, &limit) == 0
-             ? OkStatus()
-             : EnvironmentLacks("--max-memory: the machine does not limit memory");
-}
-
 // A machine as NCCL found it is no workload: a cluster file of it.
 Result<VerbOutput> ImportTopology(const VerbArguments& arguments, const ImportArguments& asked) {
   const std::string& file = arguments.operands()[1];
@@ -328,7 +307,6 @@ Result<VerbOutput> RunImportVerb(const VerbArguments& arguments, const ImportArg
     return InvalidArgument(fmt::format("{} takes one file, got {}", format->name,
                                        FormatCount(static_cast<int64_t>(files.size()))));
   }
-  PRISM_RETURN_IF_ERROR(LimitMemory(asked.max_memory));
   const std::string& out = asked.out;
   if (out.empty()) {
     return InvalidArgument("no output file; name one with -o GRAPH");
@@ -346,10 +324,7 @@ Result<VerbOutput> RunImportVerb(const VerbArguments& arguments, const ImportArg
   }
   result.graph.assumptions = result.notes.Lines();
   PRISM_RETURN_IF_ERROR(graph::WriteGraph(result.graph, out));
-  VerbOutput output;
-  output.text =
-      arguments.format() == OutputFormat::kJson ? ResultJson(result, out) : ResultText(result, out);
-  return output;
+  return VerbOutput{arguments.as_json() ? ResultJson(result, out) : ResultText(result, out)};
 }
 
 }  // namespace
@@ -363,24 +338,28 @@ Verb ImportVerb() {
        "  goal    a GOAL schedule (LogGOPSim, ATLAHS), text or binary\n"
        "  chakra  Chakra execution traces, PREFIX.<rank>.et of every rank; PREFIX alone takes "
        "all;\n"
-       "          one trace with --target-gpus N: N ranks that do the same; .et.gz works too\n"
+       "          one trace with --target-gpus N: N ranks that do the same\n"
        "  astra   an ASTRA-sim text workload, one layer per line\n"
        "  simai   the same, as SimAI's AICB writes it\n"
-       "  kineto  profiles of torch.profiler, one per rank, .json or .json.gz: one step of each,\n"
+       "  kineto  profiles of torch.profiler, one per rank: one step of each,\n"
        "          with the measured times of kernels, transfers and host; --target-gpus N: a "
        "larger job of\n"
-       "          ranks like them\n"
+       "          ranks like them; execution traces among them give shapes and groups to the "
+       "profiles\n"
+       "          in their order\n"
        "  nsys    Nsight Systems' SQLite exports, likewise: each process with kernels is a rank\n"
        "  nccl-topology\n"
        "          what NCCL_TOPO_DUMP_FILE names: a cluster file of that machine, not a graph\n"
-       "What the file leaves open is counted and listed among the graph's assumptions. A file "
+       "Files may be packed as .gz or .zst.\nWhat the file leaves open is counted and listed among "
+       "the graph's assumptions. A file "
        "that\n"
        "is damaged or cannot run gives exit code 3 and no graph. A schedule runs once, but\n"
        "prism replay repeats it: --iterations 1 gives its time from start to end.\n",
        2,
        kManyFiles,
        {},
-       FormatNames(Formats())},
+       FormatNames(Formats()),
+       true},
       {{"o", &A::out, Text("GRAPH"), "the file to write", "needed"},
        {"cluster", &A::cluster, Text("PRESET|FILE", PresetNames(PresetKind::kCluster)),
         "cluster preset or file that messages and collectives are timed on; if given, those of "
@@ -394,8 +373,6 @@ Verb ImportVerb() {
        {"target-gpus", &A::target_gpus, WholeNumber(1, graph::kMaxRanks),
         "ranks of the graph (chakra, astra, simai, kineto, nsys)", "as the files say"},
        {"time-unit", &A::time_unit, OneOf({"ns", "us"}), "unit of compute times (astra)", "us"},
-       {"max-memory", &A::max_memory, NumberAbove0("GIB"),
-        "memory that the import may take; exit code 5 where it needs more", "what there is"},
        {"step", &A::step, WholeNumber(0, graph::kMaxProgramNs),
         "N of the mark ProfilerStep#N that counts (kineto)", "that of median duration"},
        {"range", &A::range, Text("NAME[:N]"),

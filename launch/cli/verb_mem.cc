@@ -9,7 +9,6 @@
 
 #include <fmt/format.h>
 
-#include "graph/base/file.h"
 #include "graph/base/json_writer.h"
 #include "graph/base/units.h"
 #include "graph/describe.h"
@@ -18,6 +17,7 @@
 #include "launch/cli/verb.h"
 #include "replayer/memory/approximated_peaks.h"
 #include "replayer/memory/worst_rank.h"
+#include "slicer/import/source_files.h"
 
 namespace prism::launch {
 namespace {
@@ -136,34 +136,31 @@ void WriteClasses(const std::vector<graph::MemoryClass>& classes, JsonWriter* js
 
 std::string MemJson(const MemoryView& view) {
   const graph::MemoryProfile& memory = view.memory();
-  std::string text;
-  JsonWriter json(&text);
-  json.BeginObject();
-  json.Field("rank", view.rank.value()).Field("role", view.role().name);
-  json.Field("source", graph::RankSourceName(view.source()));
-  view.recorded() ? json.Field("recorded_rank", view.role().representative.value())
-                  : json.NullField("recorded_rank");
-  json.Field("device_bytes", memory.device_bytes());
-  json.Field("device_capacity_bytes", view.graph.cluster.gpu.memory_bytes);
-  json.Field("peak_allocated_bytes", memory.peak_allocated);
-  if (const auto spread = SpreadOf(view)) {
-    json.Field("peak_allocated_low_bytes", memory.peak_allocated - spread->below);
-    json.Field("peak_allocated_high_bytes", memory.peak_allocated + spread->above);
-  }
-  json.Field("peak_reserved_bytes", memory.peak_reserved);
-  view.recorded() ? json.Field("steady_allocated_bytes", memory.steady_allocated)
-                  : json.NullField("steady_allocated_bytes");
-  json.Key("at_peak");
-  WriteClasses(memory.at_peak, &json);
-  json.Key("outside");
-  WriteClasses(memory.outside, &json);
-  json.Field("peak_op", memory.peak_op).Field("peak_phase", memory.peak_phase);
-  json.Key("worst_rank").BeginObject();
-  json.Field("rank", view.worst.value());
-  json.Field("device_bytes", view.graph.role_of(view.worst).memory.device_bytes());
-  json.EndObject();
-  json.EndObject();
-  return text + "\n";
+  return JsonText([&](JsonWriter& json) {
+    json.Field("rank", view.rank.value()).Field("role", view.role().name);
+    json.Field("source", graph::RankSourceName(view.source()));
+    view.recorded() ? json.Field("recorded_rank", view.role().representative.value())
+                    : json.NullField("recorded_rank");
+    json.Field("device_bytes", memory.device_bytes());
+    json.Field("device_capacity_bytes", view.graph.cluster.gpu.memory_bytes);
+    json.Field("peak_allocated_bytes", memory.peak_allocated);
+    if (const auto spread = SpreadOf(view)) {
+      json.Field("peak_allocated_low_bytes", memory.peak_allocated - spread->below);
+      json.Field("peak_allocated_high_bytes", memory.peak_allocated + spread->above);
+    }
+    json.Field("peak_reserved_bytes", memory.peak_reserved);
+    view.recorded() ? json.Field("steady_allocated_bytes", memory.steady_allocated)
+                    : json.NullField("steady_allocated_bytes");
+    json.Key("at_peak");
+    WriteClasses(memory.at_peak, &json);
+    json.Key("outside");
+    WriteClasses(memory.outside, &json);
+    json.Field("peak_op", memory.peak_op).Field("peak_phase", memory.peak_phase);
+    json.Key("worst_rank").BeginObject();
+    json.Field("rank", view.worst.value());
+    json.Field("device_bytes", view.graph.role_of(view.worst).memory.device_bytes());
+    json.EndObject();
+  });
 }
 
 Result<VerbOutput> ReportSnapshot(const VerbArguments& arguments, const MemOptions& options) {
@@ -171,21 +168,20 @@ Result<VerbOutput> ReportSnapshot(const VerbArguments& arguments, const MemOptio
     return InvalidArgument("--rank does not apply to a memory snapshot; choose with --device");
   }
   const std::string& path = arguments.operands().front();
-  PRISM_ASSIGN_OR_RETURN(const MappedFile mapped, MappedFile::Open(path));
-  PRISM_ASSIGN_OR_RETURN(const SnapshotFile file, ReadSnapshot(mapped.bytes(), path));
+  PRISM_ASSIGN_OR_RETURN(const slicer::SourceFiles opened, slicer::SourceFiles::Open({path}));
+  PRISM_ASSIGN_OR_RETURN(const SnapshotFile file,
+                         ReadSnapshot(opened.sources().front().bytes, path));
   PRISM_ASSIGN_OR_RETURN(
       const TableReport report,
       ReportOfSnapshot(file, {options.device.value_or(-1), options.settings}, path));
-  return VerbOutput{
-      arguments.format() == OutputFormat::kJson ? TablesJson(report) : TablesText(report),
-      OkStatus()};
+  return VerbOutput{arguments.as_json() ? TablesJson(report) : TablesText(report)};
 }
 
 Result<VerbOutput> RunMem(const VerbArguments& arguments, const MemOptions& options) {
   const std::string& path = arguments.operands().front();
   std::error_code ignored;
   if (std::filesystem::is_regular_file(path, ignored) &&
-      IsPickle(ReadBeginning(path, kPickleBegin))) {
+      IsPickle(slicer::BeginningOf(path, kPickleBegin))) {
     return ReportSnapshot(arguments, options);
   }
   if (options.device || !options.settings.empty()) {
@@ -202,23 +198,27 @@ Result<VerbOutput> RunMem(const VerbArguments& arguments, const MemOptions& opti
   const int64_t rank = options.rank.value_or(worst.value());
   PRISM_RETURN_IF_ERROR(CheckRank(rank, loaded.graph));
   const MemoryView view = {loaded.graph, Rank(static_cast<uint32_t>(rank)), worst};
-  VerbOutput output;
-  output.text = arguments.format() == OutputFormat::kJson ? MemJson(view) : MemText(view);
-  return output;
+  return VerbOutput{arguments.as_json() ? MemJson(view) : MemText(view)};
 }
 
 }  // namespace
 
 Verb MemVerb() {
   return MakeVerb<MemOptions>(
-      {"mem", "GRAPH|SNAPSHOT", "what fills the device memory of one rank at its peak",
+      {"mem",
+       "GRAPH|SNAPSHOT",
+       "what fills the device memory of one rank at its peak",
        "source: recorded (this rank ran while recording), sandbox (it ran in the emulation),\n"
        "role (as the recorded rank of its role, or predicted if none was recorded) or like (its\n"
        "role communicates the same way, but its optimizer shards differ, so the peak is a "
        "range).\n"
        "SNAPSHOT is what torch.cuda.memory._dump_snapshot writes: what is in use and free, the "
        "peak\nof its history, and the memory that other settings of the allocator would take.\n",
-       1, 1},
+       1,
+       1,
+       {},
+       {},
+       true},
       {{"rank", &MemOptions::rank, AnyRank(), "global rank", "the worst"},
        {"device", &MemOptions::device, WholeNumber(0, 1023), "number of the device (snapshots)",
         "that of the most reserved memory"},

@@ -99,8 +99,7 @@ Result<std::string> Vary(const ReplayRequest& request) {
   if (arguments.Has("svg")) {
     PRISM_RETURN_IF_ERROR(WriteFileAtomically(arguments.Text("svg"), ReplaySweepSvg(sweep)));
   }
-  return arguments.format() == OutputFormat::kJson ? ReplaySweepJson(sweep)
-                                                   : ReplaySweepText(sweep);
+  return arguments.as_json() ? ReplaySweepJson(sweep) : ReplaySweepText(sweep);
 }
 
 Result<std::string> CompareEdited(const ReplayRequest& request) {

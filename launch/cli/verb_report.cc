@@ -99,7 +99,7 @@ Status CheckFlags(const VerbArguments& arguments, bool of_profiles) {
   for (const auto& [key, given] : arguments.given()) {
     const bool is_own =
         std::ranges::any_of(own, [&](const OptionRow& row) { return row.key() == key; });
-    const bool is_common = key == "html" || key == "format";
+    const bool is_common = key == "html" || key == "format" || key == "max_memory";
     if (!is_common && is_own != of_profiles) {
       return InvalidArgument(fmt::format("{} does not apply to {}; leave it out", given.origin,
                                          of_profiles ? "profiles" : "a run or graph"));
@@ -146,9 +146,7 @@ Result<VerbOutput> ReportTables(const VerbArguments& arguments) {
   if (arguments.Has("html")) {
     PRISM_RETURN_IF_ERROR(WriteFileAtomically(arguments.Text("html"), TablesHtml(report)));
   }
-  return VerbOutput{
-      arguments.format() == OutputFormat::kJson ? TablesJson(report) : TablesText(report),
-      OkStatus()};
+  return VerbOutput{arguments.as_json() ? TablesJson(report) : TablesText(report)};
 }
 
 Result<VerbOutput> RunReport(const VerbArguments& arguments) {
@@ -206,13 +204,15 @@ Verb ReportVerb() {
       "The numbers are those of the run's graph: where a program departed from it, only the "
       "warnings\n"
       "say so.\n"
-      "PROFILE is what torch.profiler exports, .json or .json.gz, or Nsight Systems as SQLite, of "
-      "one\nrank or more: idle time by cause, overlap, kernels, ops, launches, copies, memory and "
+      "PROFILE is what torch.profiler exports, or Nsight Systems as SQLite, of one rank or more: "
+      "idle time by cause, overlap, kernels, ops, launches, copies, memory and "
       "stacks,\nas Holistic Trace Analysis defines them where it does. PROFILE may also be logs of "
       "NCCL\n(NCCL_DEBUG=INFO): groups, channels, connections, algorithms.\n",
       1,
       graph::kMaxRanks,
-      ExplanationOptions()};
+      ExplanationOptions(),
+      {},
+      true};
   for (const OptionRow& option : RowsOf(ProfileTable())) {
     verb.spec.options.push_back(option);
   }

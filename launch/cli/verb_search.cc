@@ -9,7 +9,6 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "graph/base/file.h"
 #include "graph/base/units.h"
@@ -91,9 +90,8 @@ Result<VerbOutput> RunSweep(const VerbArguments& arguments,
     PRISM_RETURN_IF_ERROR(WriteFileAtomically(search.svg, SweepSvg(variation, options, points)));
   }
   VerbOutput output;
-  output.text = arguments.format() == OutputFormat::kJson
-                    ? SweepJson(evaluator, options, variation, points)
-                    : SweepText(evaluator, options, variation, points);
+  output.text = arguments.as_json() ? SweepJson(evaluator, options, variation, points)
+                                    : SweepText(evaluator, options, variation, points);
   if (std::ranges::none_of(points, [](const SweepPoint& point) { return HasPlan(point.result); })) {
     output.gate = GateNotMet("no plan is left at any value of --vary");
   }
@@ -119,8 +117,8 @@ Result<VerbOutput> RunSizes(const VerbArguments& arguments,
   PRISM_ASSIGN_OR_RETURN(const std::vector<SizedModel> models,
                          SearchSizes(evaluators, options, session));
   VerbOutput output;
-  output.text = arguments.format() == OutputFormat::kJson ? SizesJson(evaluators, models, options)
-                                                          : SizesText(models, options);
+  output.text =
+      arguments.as_json() ? SizesJson(evaluators, models, options) : SizesText(models, options);
   if (std::none_of(models.begin(), models.end(),
                    [](const SizedModel& model) { return model.trains(); })) {
     output.gate = GateNotMet("no plan is left for any of the models");
@@ -158,8 +156,7 @@ Result<VerbOutput> RunJobs(const VerbArguments& arguments,
   PRISM_ASSIGN_OR_RETURN(const JobsAnswer answer,
                          AllotJobs(jobs, search.precision, options, session));
   VerbOutput output;
-  output.text = arguments.format() == OutputFormat::kJson ? JobsJson(answer, options)
-                                                          : JobsText(answer, options);
+  output.text = arguments.as_json() ? JobsJson(answer, options) : JobsText(answer, options);
   if (answer.schedule.late_days > 0) {
     output.gate = GateNotMet(fmt::format("the deadlines cannot be met{}",
                                          answer.schedule.proven ? "" : ", as far as was tried"));
@@ -217,8 +214,8 @@ Result<VerbOutput> RunSearch(const VerbArguments& arguments, const SearchArgumen
     PRISM_RETURN_IF_ERROR(WriteFiles(search, evaluator, result));
   }
   VerbOutput output;
-  output.text = arguments.format() == OutputFormat::kJson ? SearchJson(evaluator, options, result)
-                                                          : SearchText(evaluator, options, result);
+  output.text = arguments.as_json() ? SearchJson(evaluator, options, result)
+                                    : SearchText(evaluator, options, result);
   if (!HasPlan(result)) {
     output.gate = GateNotMet(fmt::format("no plan is left; {}", WhyNoneIsLeft(result)));
   }

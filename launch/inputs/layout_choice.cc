@@ -245,9 +245,9 @@ class LayoutChooser {
     }
     if (candidates.empty()) {
       return InvalidArgument(fmt::format(
-          "no layout of {} divides {} ({} layers, {} heads){}; use another --target-gpus",
+          "no layout of {} divides {} ({} layers, {} heads){}; use another --target-gpus{}",
           FormatCounted(options_.target_gpus, "GPU"), preset_.model.name, preset_.model.layers,
-          preset_.model.heads, GivenDegrees()));
+          preset_.model.heads, GivenDegrees(), GivenDegrees().empty() ? "" : ", or other degrees"));
     }
     return InvalidArgument(
         fmt::format("no layout of {} fits {} into {:.0f} % of {}'s memory; use more GPUs, or set "

@@ -12,6 +12,7 @@
 namespace prism::launch {
 namespace {
 
+constexpr std::string_view kQuotes = "\"'";
 constexpr double kBytesPerMegabit = 1e6 / 8;
 constexpr int64_t kMostGpus = 65'536;  // of a node, as replayer/cost/parameters.cc
 
@@ -42,8 +43,9 @@ std::string_view WordAt(std::string_view text) {
 Tag TagIn(std::string_view text) {
   Tag tag = {WordAt(text), {}};
   text.remove_prefix(tag.name.size());
-  for (size_t at = text.find('"'); at != std::string_view::npos; at = text.find('"')) {
-    const size_t end = text.find('"', at + 1);
+  for (size_t at = text.find_first_of(kQuotes); at != std::string_view::npos;
+       at = text.find_first_of(kQuotes)) {
+    const size_t end = text.find(text[at], at + 1);
     const std::string_view before = text.substr(0, at);
     const size_t begin = before.find_first_not_of(" \t\r\n");
     if (end == std::string_view::npos || begin == std::string_view::npos) {

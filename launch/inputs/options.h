@@ -91,7 +91,7 @@ struct Options {
   double device_scale = 1;                  // the target GPU's times relative to the local GPU's
   std::string host_framework;               // framework whose host costs apply; "": the cluster's
   double host_factor = 0;                   // measured host costs times this count; 0: not measured
-  // The preset or file with costs by sort of op; "" for the cluster's constants and with the two
+  // The preset or file with costs by sort of op, or kFixedHost; "" for kAutoHost and with the two
   // above.
   std::string host_costs;
 
@@ -104,6 +104,7 @@ struct Options {
   bool no_check = false;                // of a program
   std::optional<double> check_seconds;  // unset: a share of what a recording takes
   int32_t check_iterations = 0;         // 0: until every kind was seen twice
+  bool stand_in = false;                // for a program's files that are not there
   int32_t stall_timeout_s = 600;
   int32_t host_timeout_s = 20;
 
@@ -133,6 +134,7 @@ struct Options {
   bool operator==(const Options&) const = default;
 };
 
+inline constexpr const char* kAutoHost = "auto";
 inline constexpr const char* kFixedHost = "fixed";
 inline constexpr const char* kPythonHost = "python";
 

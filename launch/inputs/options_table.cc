@@ -109,10 +109,10 @@ std::string ReadHostTime(const Given& given, Options* options) {
     options->host_factor = factor;
   } else if (text.starts_with(kFixed) || text.starts_with(kMeasured) || text == "measured") {
     return fmt::format(
-        "'{}' is unknown; use fixed, fixed:FRAMEWORK or measured:FACTOR, with "
+        "'{}' is unknown; use auto, fixed, fixed:FRAMEWORK or measured:FACTOR, with "
         "FACTOR above 0 and at most {}, or a preset or file of prism bench host",
         text, kMaxFactor);
-  } else if (text != kFixedHost) {
+  } else if (text != kAutoHost) {
     options->host_costs = text;  // PlanRun reads it
   }
   return "";
@@ -122,7 +122,7 @@ std::vector<std::string> HostTimeTexts(const Options& options) {
   return {options.host_factor > 0           ? fmt::format("measured:{}", options.host_factor)
           : !options.host_framework.empty() ? "fixed:" + options.host_framework
           : !options.host_costs.empty()     ? options.host_costs
-                                            : kFixedHost};
+                                            : kAutoHost};
 }
 
 std::string ReadPerturbations(const Given& given, Options* options) {
@@ -195,11 +195,12 @@ std::vector<Row> ClusterOptions() {
       {"record-device", &O::record_device, OneOf(kDeviceNames),
        "what kernels' times come from: the model, or this machine's GPUs, on which a rank of each "
        "role then runs, too"},
-      {{"host-time", "fixed[:FRAMEWORK]|measured:FACTOR|FILE", HostTimeTexts({}).front(),
-        "time of the host thread per op: the cluster's constants, those of a framework's preset "
-        "(python, megatron-core, torchtitan, ...), what the program took on this machine while "
-        "recording (mean per kind of op) times FACTOR, or what prism bench host measured by sort "
-        "of op (a file, or the preset python), on the cluster's CPU"},
+      {{"host-time", "auto|fixed[:FRAMEWORK]|measured:FACTOR|FILE", HostTimeTexts({}).front(),
+        "time of the host thread per op: the cluster's constants (fixed), those of a framework's "
+        "profile (fixed:megatron-core, fixed:torchtitan, ...), what the program took on this "
+        "machine while recording (mean per kind of op) times FACTOR, or what prism bench host "
+        "measured by sort of op (a file, or a preset: prism presets), on the cluster's CPU; auto: "
+        "the preset of the framework that a recorded Python program loads, else fixed"},
        ReadHostTime,
        HostTimeTexts},
   };
@@ -231,6 +232,9 @@ std::vector<Row> RankOptions() {
       {"check-iterations", &O::check_iterations,
        WholeNumber(0, std::numeric_limits<int32_t>::max()),
        "steps that the check follows ranks for", "until every kind of step was seen twice"},
+      {"stand-in", &O::stand_in, Switch(),
+       "let files of a Python program that are not there (checkpoints, weights, tokenizers, data "
+       "sets) count as files of their shapes, listed as assumptions"},
       {"stall-timeout", &O::stall_timeout_s, WholeNumber(1, 1 << 20, "SECONDS"),
        "end the run when a program issues nothing for that long and waits for no other rank"},
       {"host-timeout", &O::host_timeout_s, WholeNumber(5, 1 << 20, "SECONDS"),

@@ -180,6 +180,9 @@ Status ReadProfile(TomlReader reader,
   if (reader.Has("parameters")) {
     ReadParameters(reader.Table("parameters"), "", &profile->parameters);
   }
+  if (reader.Has("storage")) {
+    ReadParameters(reader.Table("storage"), "storage", &profile->parameters);
+  }
   reader.RefuseOthers();
   return OkStatus();
 }

@@ -203,32 +203,28 @@ std::string JobsText(const JobsAnswer& answer, const SearchOptions& options) {
 
 std::string JobsJson(const JobsAnswer& answer, const SearchOptions& options) {
   const ClusterSchedule& schedule = answer.schedule;
-  std::string text;
-  JsonWriter json(&text);
-  json.BeginObject()
-      .Field("gpus", options.choices.gpus.front())
-      .Field("objective", MeasureName(options));
-  json.Field("feasible", schedule.late_days == 0).Field("late_days", schedule.late_days);
-  json.Field("proven", schedule.proven).Field("makespan_days", schedule.makespan_days);
-  json.Field("cost", schedule.cost);
-  json.Key("jobs").BeginArray();
-  for (size_t j = 0; j < answer.jobs.size(); ++j) {
-    const JobSpeeds& speeds = answer.jobs[j];
-    const JobPlacement& at = schedule.jobs[j];
-    json.BeginObject().Field("job", speeds.job.name);
-    json.Field("gpus", speeds.plans[at.speed].plan.gpus());
-    json.Field("start_days", at.start_days).Field("end_days", at.end_days);
-    json.Field("deadline_days", speeds.job.deadline_days);
-    json.Field("plan", DescribePlan(speeds.plans[at.speed].plan));
-    json.Key("speeds").BeginArray();
-    for (const EvaluatedPlan& plan : speeds.plans) {
-      json.BeginObject().Field("gpus", plan.plan.gpus()).Field("days", plan.cost.days);
-      json.Field("cost", MeasureOf(Objective::kCost, plan.cost)).EndObject();
+  return JsonText([&](JsonWriter& json) {
+    json.Field("gpus", options.choices.gpus.front()).Field("objective", MeasureName(options));
+    json.Field("feasible", schedule.late_days == 0).Field("late_days", schedule.late_days);
+    json.Field("proven", schedule.proven).Field("makespan_days", schedule.makespan_days);
+    json.Field("cost", schedule.cost);
+    json.Key("jobs").BeginArray();
+    for (size_t j = 0; j < answer.jobs.size(); ++j) {
+      const JobSpeeds& speeds = answer.jobs[j];
+      const JobPlacement& at = schedule.jobs[j];
+      json.BeginObject().Field("job", speeds.job.name);
+      json.Field("gpus", speeds.plans[at.speed].plan.gpus());
+      json.Field("start_days", at.start_days).Field("end_days", at.end_days);
+      json.Field("deadline_days", speeds.job.deadline_days);
+      json.Field("plan", DescribePlan(speeds.plans[at.speed].plan));
+      json.ObjectsField("speeds", speeds.plans, [&](const EvaluatedPlan& plan) {
+        json.Field("gpus", plan.plan.gpus()).Field("days", plan.cost.days);
+        json.Field("cost", MeasureOf(Objective::kCost, plan.cost));
+      });
+      json.EndObject();
     }
-    json.EndArray().EndObject();
-  }
-  json.EndArray().EndObject();
-  return text + "\n";
+    json.EndArray();
+  });
 }
 
 }  // namespace prism::launch

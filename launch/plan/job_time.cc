@@ -46,8 +46,11 @@ graph::TrainingStyle WithHostTimes(const graph::JobSpec& job,
 double SecondsOfIteration(DurationNs iteration_ns,
                           const graph::TrainingStyle& style,
                           const graph::ParameterTable& parameters) {
+  const double seconds = SecondsFromNs(iteration_ns);
   const double host = style.frozen_weights ? 0 : parameters.Value("host.iteration_ns") * 1e-9;
-  return SecondsFromNs(iteration_ns) + host;
+  // The host launches a graph of the whole iteration and waits for nothing (graph::HostCost), so
+  // that what it does once an iteration is beside the GPU's work.
+  return style.host_cost == graph::HostCost::kGraph ? std::max(seconds, host) : seconds + host;
 }
 
 Result<JobTime> TimeOf(replayer::StageEvaluator& evaluator,

@@ -66,20 +66,15 @@ std::string SizesText(const std::vector<SizedModel>& models, const SearchOptions
 std::string SizesJson(const std::vector<PlanEvaluator>& evaluators,
                       const std::vector<SizedModel>& models,
                       const SearchOptions& options) {
-  std::string text;
-  JsonWriter json(&text);
-  json.BeginObject();
-  const SizedModel* largest = LargestTrained(models);
-  largest == nullptr ? json.NullField("largest") : json.Field("largest", largest->name);
-  json.Key("models").BeginArray();
-  for (const SizedModel& model : models) {
-    json.BeginObject().Field("model", model.name).Field("parameters", model.parameters);
-    json.Key("search");
-    WriteSearch(evaluators[model.evaluator], options, model.result, &json);
-    json.EndObject();
-  }
-  json.EndArray().EndObject();
-  return text + "\n";
+  return JsonText([&](JsonWriter& json) {
+    const SizedModel* largest = LargestTrained(models);
+    largest == nullptr ? json.NullField("largest") : json.Field("largest", largest->name);
+    json.ObjectsField("models", models, [&](const SizedModel& model) {
+      json.Field("model", model.name).Field("parameters", model.parameters);
+      json.Key("search");
+      WriteSearch(evaluators[model.evaluator], options, model.result, &json);
+    });
+  });
 }
 
 }  // namespace prism::launch

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "graph/base/status.h"
-#include "graph/job/cluster.h"
 #include "graph/job/job.h"
 #include "graph/job/offload.h"
 #include "graph/job/training_style.h"

@@ -17,6 +17,7 @@
 #include "replayer/cost/cluster_check.h"
 #include "replayer/memory/model_states.h"
 #include "slicer/synthesize/model_chunks.h"
+#include "slicer/synthesize/synthesize.h"
 
 namespace prism::launch {
 namespace {
@@ -224,18 +225,13 @@ Result<PlanMemory> PlanEvaluator::Memory(const Plan& plan) const {
   return replayer::FullestRankOf(problem_.cluster, job.spec, job.style, tiers);
 }
 
-double PlanEvaluator::Mfu(const Plan& plan, double iteration_s) const {
+double PlanEvaluator::Utilization(const Plan& plan,
+                                  double iteration_s,
+                                  double (*flops)(const graph::JobSpec& job)) const {
   const Job job = Describe(plan);
   const double peak = static_cast<double>(plan.gpus()) *
                       PeakFlops(problem_.cluster, job.style.precision) * iteration_s;
-  return graph::ModelFlops(job.spec) / peak;
-}
-
-double PlanEvaluator::Hfu(const Plan& plan, double iteration_s) const {
-  const Job job = Describe(plan);
-  const double peak = static_cast<double>(plan.gpus()) *
-                      PeakFlops(problem_.cluster, job.style.precision) * iteration_s;
-  return graph::HardwareFlops(job.spec) / peak;
+  return flops(job.spec) / peak;
 }
 
 PlanEvaluator::AssumptionLines PlanEvaluator::Assumptions(const Plan& plan) const {

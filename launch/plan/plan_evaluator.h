@@ -68,9 +68,11 @@ class PlanEvaluator {
            memory.host_bytes <= host_capacity_bytes().value_or(0);
   }
 
-  // Model FLOPs, and those with recomputation, over what the GPUs could do in that time.
-  [[nodiscard]] double Mfu(const Plan& plan, double iteration_s) const;
-  [[nodiscard]] double Hfu(const Plan& plan, double iteration_s) const;
+  // `flops` of the job (graph::ModelFlops, or HardwareFlops with what is recomputed) over what the
+  // GPUs could do in that time.
+  [[nodiscard]] double Utilization(const Plan& plan,
+                                   double iteration_s,
+                                   double (*flops)(const graph::JobSpec& job)) const;
 
   // What was assumed, one line each: of model and framework, the cluster's parameters, its costs,
   // and its host memory.

@@ -1,7 +1,6 @@
 #include "launch/plan/plan_space.h"
 
 #include <algorithm>
-#include <string>
 
 #include <fmt/format.h>
 

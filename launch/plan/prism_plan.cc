@@ -112,8 +112,8 @@ void Fill(const PlanEvaluator& evaluator,
   result->gpu_hours = cost.gpu_hours;
   result->price_usd = cost.price_usd.value_or(kNotStated);
   result->energy_kwh = cost.energy_kwh.value_or(kNotStated);
-  result->mfu = evaluator.Mfu(plan, time.seconds);
-  result->hfu = evaluator.Hfu(plan, time.seconds);
+  result->mfu = evaluator.Utilization(plan, time.seconds, graph::ModelFlops);
+  result->hfu = evaluator.Utilization(plan, time.seconds, graph::HardwareFlops);
   result->allocated_bytes = memory.allocated_bytes;
   result->device_bytes = memory.device_bytes;
   result->free_bytes = evaluator.capacity_bytes() - memory.device_bytes;

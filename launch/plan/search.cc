@@ -5,7 +5,6 @@
 // doubled to keep many processes busy.
 #include "launch/plan/search.h"
 
-#include <algorithm>
 #include <atomic>
 #include <limits>
 #include <numeric>
@@ -118,8 +117,8 @@ class SearchRun {
     evaluated.interval = evaluator_.IntervalOf(found.time);
     evaluated.cost =
         CostOfRun(evaluator_.problem(), plan.gpus(), found.time.seconds, found.memory.host_bytes);
-    evaluated.mfu = evaluator_.Mfu(plan, found.time.seconds);
-    evaluated.hfu = evaluator_.Hfu(plan, found.time.seconds);
+    evaluated.mfu = evaluator_.Utilization(plan, found.time.seconds, graph::ModelFlops);
+    evaluated.hfu = evaluator_.Utilization(plan, found.time.seconds, graph::HardwareFlops);
     return evaluated;
   }
 

@@ -1,14 +1,14 @@
 #include "launch/plan/search_report.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
-#include <string>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "graph/base/intern.h"
-#include "graph/base/json_writer.h"
 #include "graph/base/units.h"
 #include "replayer/report/scatter_plot.h"
 
@@ -203,15 +203,10 @@ void WriteCounts(const char* key, const std::map<std::string, int64_t>& counts, 
   json->EndObject();
 }
 
-void WritePlans(const char* key,
-                const std::vector<EvaluatedPlan>& plans,
-                const Capacity& capacity,
-                JsonWriter* json) {
-  json->Key(key).BeginArray();
-  for (const EvaluatedPlan& plan : plans) {
-    WritePlan(plan, capacity, json);
-  }
-  json->EndArray();
+// What a search has found, by the name that files give it.
+std::array<std::pair<const char*, const std::vector<EvaluatedPlan>*>, 3> PlansOf(
+    const SearchResult& result) {
+  return {{{"given", &result.given}, {"best", &result.best}, {"pareto", &result.front}}};
 }
 
 std::string CsvNumber(const std::optional<double>& value) {
@@ -262,7 +257,7 @@ std::string OwnerLines(const RunCost& cost) {
 
 std::vector<std::string> OffloadLines(const PlanEvaluator& evaluator, const SearchResult& result) {
   std::vector<std::string> lines;
-  for (const auto* plans : {&result.given, &result.best, &result.front}) {
+  for (const auto& [list, plans] : PlansOf(result)) {
     for (const EvaluatedPlan& plan : *plans) {
       if (plan.plan.offload == graph::Offload::kNone) {
         continue;
@@ -335,6 +330,9 @@ std::string SearchText(const PlanEvaluator& evaluator,
     }
     text += fmt::format("  assumed    {} parameters of {}: --format json lists them\n",
                         assumed.parameters.size(), problem.cluster.name);
+    text += fmt::format(
+        "  times are  {}'s; prism run --dry-run has the built-in program's, and what differs\n",
+        problem.framework);
   }
   return text;
 }
@@ -354,13 +352,11 @@ void WriteSearch(const PlanEvaluator& evaluator,
   json.Field("candidates", result.candidates);
   WriteCounts("rejected", result.rejected, &json);
   WriteCounts("not_modelled", result.not_modelled, &json);
-  json.Key("no_memory").BeginObject();
-  json.Field("plans", result.shortage.plans).Field("least_bytes", result.shortage.least);
-  json.Field("most_bytes", result.shortage.most).EndObject();
-  json.Key("no_host_memory").BeginObject();
-  json.Field("plans", result.host_shortage.plans);
-  json.Field("least_bytes", result.host_shortage.least);
-  json.Field("most_bytes", result.host_shortage.most).EndObject();
+  for (const auto& [key, shortage] : {std::pair("no_memory", result.shortage),
+                                      std::pair("no_host_memory", result.host_shortage)}) {
+    json.Key(key).BeginObject().Field("plans", shortage.plans);
+    json.Field("least_bytes", shortage.least).Field("most_bytes", shortage.most).EndObject();
+  }
   const RuledOut& ruled_out = result.ruled_out;
   json.Field("over_budget", ruled_out.usd.plans + ruled_out.gpu_hours.plans);
   json.Field("over_deadline", ruled_out.days.plans);
@@ -368,9 +364,13 @@ void WriteSearch(const PlanEvaluator& evaluator,
   json.OptionalField("least_gpu_hours_over_budget", ruled_out.gpu_hours.least);
   json.OptionalField("least_days_past_deadline", ruled_out.days.least);
   json.Field("left_out", result.bounded).Field("evaluated", result.evaluated);
-  WritePlans("given", result.given, capacity, &json);
-  WritePlans("best", result.best, capacity, &json);
-  WritePlans("pareto", result.front, capacity, &json);
+  for (const auto& [key, plans] : PlansOf(result)) {
+    json.Key(key).BeginArray();
+    for (const EvaluatedPlan& plan : *plans) {
+      WritePlan(plan, capacity, &json);
+    }
+    json.EndArray();
+  }
   json.Key("assumptions").BeginArray();
   if (const Plan* plan = AnyPlan(result); plan != nullptr) {
     const PlanEvaluator::AssumptionLines assumed = evaluator.Assumptions(*plan);
@@ -400,14 +400,10 @@ std::string SearchCsv(const PlanEvaluator& evaluator, const SearchResult& result
       "price_usd,energy_kwh,carbon_kg,allocated_bytes,reserved_bytes,device_bytes,free_bytes,"
       "offload,host_bytes,fits,host_free_bytes,worst_stage,usd_per_hour,energy_usd,capital_usd\n";
   const Capacity capacity(evaluator);
-  for (const EvaluatedPlan& plan : result.given) {
-    text += CsvLine("given", plan, capacity);
-  }
-  for (const EvaluatedPlan& plan : result.best) {
-    text += CsvLine("best", plan, capacity);
-  }
-  for (const EvaluatedPlan& plan : result.front) {
-    text += CsvLine("pareto", plan, capacity);
+  for (const auto& [list, plans] : PlansOf(result)) {
+    for (const EvaluatedPlan& plan : *plans) {
+      text += CsvLine(list, plan, capacity);
+    }
   }
   return text;
 }
@@ -423,13 +419,10 @@ std::string SearchSvg(const PlanEvaluator& evaluator, const SearchResult& result
                                   DescribePlan(plan.plan)),
                       marked});
   };
-  for (const auto* plans : {&result.given, &result.best}) {
+  for (const auto& [list, plans] : PlansOf(result)) {
     for (const EvaluatedPlan& plan : *plans) {
-      add(plan, false);
+      add(plan, plans == &result.front);
     }
-  }
-  for (const EvaluatedPlan& plan : result.front) {
-    add(plan, true);
   }
   return replayer::ScatterSvg({fmt::format("{} on {}", problem.model.name, problem.cluster.name),
                                "days", priced ? "USD" : "GPU-hours"},

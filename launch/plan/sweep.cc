@@ -97,17 +97,13 @@ std::string SweepJson(const PlanEvaluator& evaluator,
                       const SearchOptions& options,
                       const Variation& variation,
                       const std::vector<SweepPoint>& points) {
-  std::string text;
-  JsonWriter json(&text);
-  json.BeginObject().Field("vary", variation.key);
-  json.Key("points").BeginArray();
-  for (const SweepPoint& point : points) {
-    json.BeginObject().Field("value", point.value).Key("search");
-    WriteSearch(AtPoint(evaluator, variation, point), options, point.result, &json);
-    json.EndObject();
-  }
-  json.EndArray().EndObject();
-  return text + "\n";
+  return JsonText([&](JsonWriter& json) {
+    json.Field("vary", variation.key);
+    json.ObjectsField("points", points, [&](const SweepPoint& point) {
+      json.Field("value", point.value).Key("search");
+      WriteSearch(AtPoint(evaluator, variation, point), options, point.result, &json);
+    });
+  });
 }
 
 std::string SweepCsv(const PlanEvaluator& evaluator,

@@ -35,12 +35,7 @@ unset IFS
 for library in torch_cpu torch_cuda c10_cuda c10; do
   $compiler -shared -nostdlib -x c++ /dev/null "-Wl,-soname,lib$library.so" -o "$work/lib$library.so"
 done
-{
-  printf '#pragma once\nnamespace prism::shim {\n'
-  printf 'inline constexpr const char* kAbsentRanksSource = R"PYTHON('
-  cat "$root/shim/rendezvous/absent_ranks.py"
-  printf ')PYTHON";\n}\n'
-} >"$work/shim/rendezvous/absent_ranks_source.h"
+sh "$root/shim/rendezvous/absent_ranks_source.sh" >"$work/shim/rendezvous/absent_ranks_source.h"
 
 jobs=
 for file in "$@"; do

@@ -6,8 +6,6 @@
 #include <cstring>
 #include <utility>
 
-#include <fmt/format.h>
-
 namespace prism::launch {
 namespace {
 

@@ -7,7 +7,6 @@
 #include <cstring>
 #include <filesystem>
 #include <sstream>
-#include <string>
 
 #include <fmt/format.h>
 

@@ -1,6 +1,5 @@
 #include "launch/process/linked_libraries.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <deque>
 #include <filesystem>

@@ -17,8 +17,6 @@
 #include <filesystem>
 #include <fstream>
 #include <list>
-#include <string>
-#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>

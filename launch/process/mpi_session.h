@@ -5,12 +5,9 @@
 // case. Nothing here busy-waits, since many processes may share a few cores.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include "graph/base/status.h"
 

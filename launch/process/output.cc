@@ -40,10 +40,21 @@ size_t CharacterLength(std::string_view text) {
   return continued ? length : 0;
 }
 
-bool IsControl(std::string_view character) {
-  const auto first = static_cast<unsigned char>(character.front());
-  const bool c1 = first == 0xC2 && static_cast<unsigned char>(character.back()) < 0xA0;
-  return c1 || first == 0x7F || (first < 0x20 && first != '\n' && first != '\t');
+uint32_t CodeOf(std::string_view character) {
+  constexpr uint32_t kBits[] = {0x7F, 0x1F, 0x0F, 0x07};  // of the first byte, by length
+  uint32_t code = static_cast<unsigned char>(character.front());
+  code &= character.size() == 1 ? 0xFF : kBits[character.size() - 1];
+  for (const char next : character.substr(1)) {
+    code = code << 6U | (static_cast<unsigned char>(next) & 0x3FU);
+  }
+  return code;
+}
+
+// Also what changes the direction of the text around it.
+bool IsControl(uint32_t code) {
+  return (code < 0x20 && code != '\n' && code != '\t') || (code >= 0x7F && code < 0xA0) ||
+         code == 0x61C || code == 0x200E || code == 0x200F || (code >= 0x2028 && code <= 0x202E) ||
+         (code >= 0x2066 && code <= 0x2069);
 }
 
 // Long enough for process 0 to fail as well; mpirun then ends the others earlier.
@@ -56,8 +67,8 @@ std::string Harmless(std::string_view text) {
   while (!text.empty()) {
     const size_t length = CharacterLength(text);
     const std::string_view character = text.substr(0, std::max<size_t>(length, 1));
-    if (length == 0 || IsControl(character)) {
-      harmless += fmt::format("\\u{:04x}", static_cast<unsigned char>(character.back()));
+    if (const uint32_t code = CodeOf(character); length == 0 || IsControl(code)) {
+      harmless += fmt::format("\\u{:04x}", code);
     } else {
       harmless += character;
     }

@@ -49,7 +49,7 @@ void Progress::BeginStage(const std::string& name, const std::string& detail) {
   }
 }
 
-void Progress::Update(double share) {
+void Progress::Update(double share, const std::string& done) {
   const Clock::time_point now = Clock::now();
   const bool due = terminal_ ? now - last_ >= kRedraw : now - last_ >= kPlainPeriod;
   if (quiet_ || !due || now - begin_ < silent_) {
@@ -58,6 +58,9 @@ void Progress::Update(double share) {
   last_ = now;
   const double elapsed = std::chrono::duration<double>(now - begin_).count();
   std::string text = fmt::format("{:<8} {:3.0f} %", stage_, 100 * share);
+  if (!done.empty()) {
+    text += ", " + done;
+  }
   if (!endless_.empty()) {
     text += ", " + endless_;
   } else if (share > 0) {

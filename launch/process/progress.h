@@ -15,8 +15,8 @@ class Progress {
 
   void BeginStage(const std::string& name, const std::string& detail);
 
-  // Share of the stage that is done, 0 to 1.
-  void Update(double share);
+  // Share of the stage that is done, 0 to 1, and in words ("3 of 18 ranks recorded").
+  void Update(double share, const std::string& done = {});
 
   // Until the next stage, says this instead of an estimate of what is left.
   void StopEstimating(const std::string& why) { endless_ = why; }

@@ -5,7 +5,6 @@
 #include <iterator>
 #include <regex>
 #include <sstream>
-#include <string>
 
 #include "graph/base/fnv.h"
 #include "graph/base/split.h"

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <set>
 #include <string_view>
@@ -23,7 +22,6 @@
 #include "launch/process/facades.h"
 #include "launch/process/install_paths.h"
 #include "launch/process/interrupt.h"
-#include "launch/process/program_torch.h"
 #include "launch/version.h"
 
 namespace prism::launch {

@@ -1,6 +1,6 @@
 // Byte messages between the processes of one run: numbers in the machine's own format, and texts
 // with their length. Both ends are the same program on the same kind of machine, so there is no
-// version; a message that does not parse is a broken invariant.
+// version; a message that does not parse is a broken invariant, unless it was kept in a file.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "graph/base/check.h"
 
@@ -39,33 +40,56 @@ class WireWriter {
   std::string bytes_;
 };
 
+enum class WireSource : uint8_t { kProcess, kFile };
+
 // Reads in the order in which the fields were written. The bytes must outlive the reader.
 class WireReader {
  public:
-  explicit WireReader(std::string_view bytes) : rest_(bytes) {}
+  explicit WireReader(std::string_view bytes, WireSource source = WireSource::kProcess)
+      : rest_(bytes), source_(source) {}
 
   template <typename T>
   T Get() {
     static_assert(std::is_trivially_copyable_v<T>);
-    PRISM_CHECK_GE(rest_.size(), sizeof(T));
-    T value;
-    std::memcpy(&value, rest_.data(), sizeof(T));
-    rest_.remove_prefix(sizeof(T));
+    T value = {};
+    if (const std::string_view bytes = Take(sizeof(T)); !is_damaged_) {
+      std::memcpy(&value, bytes.data(), sizeof(T));
+    }
     return value;
   }
 
-  std::string_view GetText() {
-    const auto size = Get<uint64_t>();
-    PRISM_CHECK_GE(rest_.size(), size);
-    const std::string_view text = rest_.substr(0, size);
-    rest_.remove_prefix(size);
-    return text;
+  std::string_view GetText() { return Take(Get<uint64_t>()); }
+
+  // Appends `count` items, each by `read(&item)`, which must read something: a damaged number of
+  // them takes no more memory than the bytes that are there.
+  template <typename T, typename Read>
+  void GetEach(uint64_t count, std::vector<T>* items, const Read& read) {
+    for (uint64_t i = 0; i < count && !is_damaged_; ++i) {
+      read(&items->emplace_back());
+    }
   }
 
   [[nodiscard]] bool empty() const { return rest_.empty(); }
 
+  // Of a file: it ended too early, and everything from there on was read as nothing.
+  [[nodiscard]] bool is_damaged() const { return is_damaged_; }
+
  private:
+  std::string_view Take(uint64_t size) {
+    if (rest_.size() < size) {
+      PRISM_CHECK(source_ == WireSource::kFile);
+      is_damaged_ = true;
+      rest_ = {};
+      return {};
+    }
+    const std::string_view bytes = rest_.substr(0, size);
+    rest_.remove_prefix(size);
+    return bytes;
+  }
+
   std::string_view rest_;
+  WireSource source_;
+  bool is_damaged_ = false;
 };
 
 }  // namespace prism::launch

@@ -33,7 +33,8 @@ GPU_TARGET = "prism_device_facades"
 TARGETS = ["prism", "prism-emulate", "prism-published", "prism_plan", "prism_shim",
            "prism_nvidia_smi"]
 SOURCES = ["launch/process/build_for_torch.sh", "launch/process/torch_sources.txt",
-           "shim/rendezvous/absent_ranks.py"]
+           "shim/rendezvous/absent_ranks_source.sh", "shim/rendezvous/absent_ranks.py",
+           "shim/rendezvous/rank_conditions.py"]
 ENTRY_POINTS = """[console_scripts]
 prism = prism_emulator_start:prism
 prism-emulate = prism_emulator_start:prism_emulate

@@ -1,6 +1,5 @@
 #include "launch/trainer/grad_buffer.h"
 
-#include <memory>
 #include <utility>
 
 #include "graph/job/flat_buckets.h"

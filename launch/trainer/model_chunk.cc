@@ -1,7 +1,5 @@
 #include "launch/trainer/model_chunk.h"
 
-#include <string>
-
 #include "launch/trainer/backward_hook.h"
 
 namespace prism::launch {

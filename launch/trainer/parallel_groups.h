@@ -12,7 +12,6 @@
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <vector>
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 

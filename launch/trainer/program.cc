@@ -4,8 +4,6 @@
 #include <cmath>
 #include <cstdio>
 #include <exception>
-#include <string>
-#include <vector>
 
 #include <ATen/Parallel.h>
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -74,6 +72,7 @@ int Run(const std::vector<std::string>& args, const TrainingHooks& hooks) {
       hooks.before_forward({*config, groups, iteration, pass});
     });
   }
+  trainer.SetRoundsToSkip(hooks.rounds_to_skip);
   const bool trained = Train(*config, &trainer);
   ShutDown(groups);
   return trained ? 0 : 1;

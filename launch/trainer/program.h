@@ -26,6 +26,7 @@ struct TrainingMoment {
 // What a program adds to the training; may be empty.
 struct TrainingHooks {
   std::function<void(const TrainingMoment&)> before_forward;
+  std::function<int32_t(int32_t)> rounds_to_skip;  // schedule.h
 };
 
 // Exit codes: 0 ok, 1 the run failed (out of memory, a loss or norm that is not finite), 2 bad

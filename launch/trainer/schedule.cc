@@ -28,6 +28,9 @@ void RunOneForwardOneBackward(const ScheduleShape& shape,
     input = peers.Run({.from_previous = !first}).from_previous;
   }
   for (int32_t i = 0; i < steady; ++i) {
+    const int32_t skipped = body->RoundsToSkip(steady - 1 - i);  // the last one may differ
+    i += skipped;
+    backward += skipped;
     at::Tensor output = body->Forward({0, warmup + i}, std::exchange(input, {}));
     const at::Tensor output_grad =
         peers.Run({.to_next = std::move(output), .from_next = !last}).from_next;
@@ -64,7 +67,12 @@ class Interleaved {
     for (int32_t k = 0; k < warmup; ++k) {
       WarmUp(k, k == warmup - 1 && !all_warmup);
     }
-    for (int32_t k = 0; k < total_ - warmup; ++k) {
+    const int32_t steady = total_ - warmup;
+    const int32_t round = shape_.stages * shape_.chunks;
+    for (int32_t k = 0; k < steady; ++k) {
+      if (k % round == 0) {
+        k += round * body_->RoundsToSkip((steady - k) / round - 1);
+      }
       Steady(k, warmup);
     }
     if (all_warmup) {

@@ -36,6 +36,10 @@ class ScheduleBody {
   // the first).
   virtual at::Tensor Backward(Pass pass, const at::Tensor& output_grad) = 0;
 
+  // The schedule would do the same `left` more times, with later micro-batches: how many of them
+  // may be left out.
+  virtual int32_t RoundsToSkip(int32_t left) = 0;
+
  protected:
   ScheduleBody() = default;
   ScheduleBody(const ScheduleBody&) = default;

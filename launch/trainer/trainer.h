@@ -41,6 +41,11 @@ class Trainer : private ScheduleBody {
     before_forward_ = std::move(callback);
   }
 
+  // Asked for ScheduleBody::RoundsToSkip; without it none are left out.
+  void SetRoundsToSkip(std::function<int32_t(int32_t)> callback) {
+    rounds_to_skip_ = std::move(callback);
+  }
+
  private:
   // What connects a forward pass to its backward pass: the end of the graph, and the activation it
   // began with. The output itself is freed (Megatron's deallocate_pipeline_outputs).
@@ -52,6 +57,9 @@ class Trainer : private ScheduleBody {
 
   at::Tensor Forward(Pass pass, const at::Tensor& input) override;
   at::Tensor Backward(Pass pass, const at::Tensor& output_grad) override;
+  int32_t RoundsToSkip(int32_t left) override {
+    return rounds_to_skip_ && left > 0 ? rounds_to_skip_(left) : 0;
+  }
   [[nodiscard]] std::string PassName(const char* direction, Pass pass) const;
   void SynchroniseGradients();
   [[nodiscard]] std::optional<double> ReduceLoss();
@@ -67,6 +75,7 @@ class Trainer : private ScheduleBody {
   at::Tensor loss_sum_;
   int32_t iteration_ = 0;
   std::function<void(int32_t, Pass)> before_forward_;
+  std::function<int32_t(int32_t)> rounds_to_skip_;
 };
 
 }  // namespace prism::launch

@@ -1,7 +1,6 @@
 #include "launch/trainer/transformer_layer.h"
 
 #include <cmath>
-#include <utility>
 
 #include "launch/trainer/backward_hook.h"
 #include "launch/trainer/context_parallel.h"

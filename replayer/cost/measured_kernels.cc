@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,6 +12,7 @@
 #include "graph/base/hash.h"
 #include "graph/describe.h"
 #include "replayer/cost/attention.h"
+#include "replayer/cost/parameters.h"
 
 namespace prism::replayer {
 namespace {
@@ -149,6 +153,47 @@ RecordedTimes::RecordedTimes(const graph::ParameterTable& parameters) {
 std::optional<DurationNs> RecordedTimes::Find(std::string_view key) const {
   const auto found = times_.find(key);
   return found == times_.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::string RecordedHostKey(graph::OpKind kind) {
+  const std::string_view key = HostCostKey(kind);
+  return key.empty() ? std::string() : "recorded." + std::string(key);
+}
+
+std::vector<HostCostRow> ReportHostCosts(const graph::Graph& graph) {
+  std::vector<int64_t> ranks(graph.roles.size());
+  for (const uint32_t role : graph.ranks.role) {
+    ++ranks[role];
+  }
+  std::map<graph::OpKind, int64_t> issued;
+  for (size_t role = 0; role < graph.roles.size(); ++role) {
+    const graph::Program& program = graph.roles[role].program;
+    for (uint32_t op = 0; op < program.size(); ++op) {
+      const bool is_call = (program.flags[op] & graph::kLaunchedWithPrevious) == 0;
+      issued[program.kind[op]] += is_call ? ranks[role] : 0;
+    }
+  }
+  const graph::ParameterTable& table = graph.cluster.parameters;
+  std::map<std::string_view, HostCostRow> rows;
+  for (const auto& [kind, ops] : issued) {
+    const std::string_view key = HostCostKey(kind);
+    const graph::Parameter* const recorded = table.Find(RecordedHostKey(kind));
+    if (recorded == nullptr) {
+      continue;
+    }
+    constexpr std::string_view kBefore = "host.";
+    constexpr std::string_view kAfter = "_ns";
+    HostCostRow& row = rows[key];
+    row.kind = key.substr(kBefore.size(), key.size() - kBefore.size() - kAfter.size());
+    row.ops += ops;
+    row.recorded_s = static_cast<double>(row.ops) * SecondsFromNs(1) * recorded->value;
+    row.replay_s = static_cast<double>(row.ops) * SecondsFromNs(1) * table.Value(key);
+  }
+  std::vector<HostCostRow> report;
+  for (const auto& [key, row] : rows) {
+    report.push_back(row);
+  }
+  return report;
 }
 
 }  // namespace prism::replayer

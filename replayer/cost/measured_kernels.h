@@ -24,6 +24,10 @@
 // take another time at their place in the program than their signature does elsewhere have a
 // duration of their own (graph::kDurationFixed), gap included. Takes precedence over tables of
 // measured kernels and the model.
+//
+// Beside them stands what the host took there for a call, of the replay's parameter host.KIND_ns:
+//
+//   recorded.host.KIND_ns       mean, the driver's part included, waits for the GPU left out
 #pragma once
 
 #include <array>
@@ -33,10 +37,12 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "graph/base/time.h"
 #include "graph/graph.h"
 #include "graph/job/cluster.h"
+#include "graph/program/op.h"
 #include "replayer/cost/kernel_rules.h"
 
 namespace prism::replayer {
@@ -86,5 +92,19 @@ class RecordedTimes {
  private:
   std::map<std::string, DurationNs, std::less<>> times_;
 };
+
+// "" for ops that cost the host nothing.
+std::string RecordedHostKey(graph::OpKind kind);
+
+// Ops of one kind in one iteration, over all ranks, and the host's time for them.
+struct HostCostRow {
+  std::string kind;  // "kernel"
+  int64_t ops = 0;
+  double recorded_s = 0;
+  double replay_s = 0;
+};
+
+// Of the kinds that were measured so, ordered by kind.
+std::vector<HostCostRow> ReportHostCosts(const graph::Graph& graph);
 
 }  // namespace prism::replayer

@@ -16,7 +16,7 @@
 
 #include "graph/base/parallel.h"
 #include "replayer/cost/cluster_check.h"
-#include "replayer/cost/parameters.h"
+#include "replayer/cost/compute_cost.h"
 #include "replayer/engine/engine_impl.h"
 #include "replayer/perturb/rank_effects.h"
 

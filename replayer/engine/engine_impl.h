@@ -1,12 +1,10 @@
 // Engine's state; included by the files that implement Engine and by nobody else.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "replayer/cost/compute_cost.h"
 #include "replayer/engine/engine.h"
 #include "replayer/engine/meeting.h"
 #include "replayer/engine/partition.h"

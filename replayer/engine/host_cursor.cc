@@ -5,7 +5,6 @@
 // behind the host finds the times of its ops as they were.
 #include "replayer/engine/host_cursor.h"
 
-#include <algorithm>
 #include <iterator>
 #include <utility>
 

@@ -1,6 +1,5 @@
 #include "replayer/engine/role_plan.h"
 
-#include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>

@@ -1,7 +1,6 @@
 #include "replayer/memory/caching_allocator.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "graph/base/check.h"
 

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "graph/base/check.h"
 #include "graph/base/divide.h"
 #include "replayer/memory/caching_allocator.h"
 

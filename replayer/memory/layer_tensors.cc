@@ -41,6 +41,10 @@ struct Sizes : graph::RankShape {
   [[nodiscard]] int64_t Scores() const { return tokens() * sequence * heads; }
 
   [[nodiscard]] int64_t Logits() const { return tokens() * vocab; }  // elements
+  [[nodiscard]] int64_t ChunkOfLogits() const {
+    constexpr int64_t kTokens = 2048;  // as prime-rl and Liger have it
+    return std::min(tokens(), kTokens) * vocab;
+  }
 
   // Rows that the experts of this rank compute if all experts of a layer are equally busy.
   [[nodiscard]] int64_t ExpertRows() const {
@@ -332,7 +336,11 @@ UnitTensors HeadTensors(const JobSpec& job, const TrainingStyle& style) {
   tensors.forward = GatheredHidden(sizes);
   tensors.backward = GatheredHidden(sizes);
   const bool of_torch = HasTorchModules(style);
-  if (style.fused_cross_entropy) {
+  if (style.chunked_head) {
+    tensors.forward.push_back({"chunk of logits", sizes.ChunkOfLogits() * kFloatBytes});
+    tensors.backward.push_back({"chunk of logits", sizes.ChunkOfLogits() * kFloatBytes});
+    tensors.backward.push_back({"gradient of a chunk", sizes.ChunkOfLogits() * kFloatBytes});
+  } else if (style.fused_cross_entropy) {
     tensors.saved.push_back({"logits", sizes.Logits() * sizes.element});
     if (of_torch) {
       tensors.backward.push_back({"gradient of the logits", sizes.Logits() * sizes.element});

@@ -1,7 +1,6 @@
 #include "replayer/memory/memory_account.h"
 
 #include <algorithm>
-#include <optional>
 
 namespace prism::replayer {
 namespace {

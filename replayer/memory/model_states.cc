@@ -124,6 +124,42 @@ graph::FlatBuckets BucketsOf(const StageParameters::Kind& kind,
   return flat;
 }
 
+// Elements of the adapters of a stage's linear layers: two matrices each, of the attention and, if
+// so chosen, of the feed-forward or of every expert that a rank holds.
+int64_t AdapterElements(const JobSpec& job, const TrainingStyle& style, int32_t stage) {
+  const graph::ModelSpec& model = job.model;
+  const graph::MoeShape& moe = model.moe;
+  const int64_t attention = model.heads * model.HeadDim();
+  const int64_t keys = model.kv_heads * model.HeadDim();
+  const int64_t branches = model.block == graph::BlockKind::kLlama ? 2 : 1;
+  const int64_t of_attention = 4 * model.hidden + 2 * attention + 2 * keys;
+  int64_t elements = 0;
+  for (const graph::LayerRange& layers : LayersOfChunks(job, style, stage)) {
+    for (int64_t layer = layers.begin; layer < layers.end; ++layer) {
+      const bool experts = model.IsMoeLayer(layer);
+      const int64_t width = experts ? moe.expert_ffn : model.ffn;
+      const int64_t copies = experts ? moe.experts / job.parallel.ep : 1;
+      elements += of_attention;
+      elements += style.adapters_of_all ? copies * (branches + 1) * (model.hidden + width) : 0;
+    }
+  }
+  return elements * style.adapter_rank * style.adapter_sets / job.parallel.tp;
+}
+
+// The optimizer's tensors are those of the adapters alone.
+std::vector<StateTensor> FrozenStates(int64_t weights,
+                                      int64_t adapters,
+                                      const JobSpec& job,
+                                      const TrainingStyle& style) {
+  const bool wide = HasTorchModules(style);
+  return {
+      {MemoryUse::kParameters, weights * (wide ? kMasterBytes : DataTypeBytes(job.compute_dtype))},
+      {MemoryUse::kParameters, adapters * kMasterBytes},
+      {MemoryUse::kGradients, adapters * kMasterBytes},
+      {MemoryUse::kOptimizer, adapters * kMomentBytes, true},
+      {MemoryUse::kOptimizer, adapters * kMomentBytes, true}};
+}
+
 // Flat buffers of values, then of gradients, then the optimizer's tensors, whose pieces are the
 // rank's shards of buckets.
 std::vector<StateTensor> MegatronStates(const std::vector<StageParameters>& chunks,
@@ -375,7 +411,15 @@ Result<std::vector<StateTensor>> StatesOfStage(const JobSpec& job,
   if (ShardsByUnit(job, style)) {
     return WorkloadShardStates(job, style, stage);
   }
-  if (style.data_parallel == DataParallelKind::kFsdp) {
+  const bool shards = style.data_parallel == DataParallelKind::kFsdp;
+  if (style.frozen_weights) {
+    const int64_t replicas = shards ? ShardCount(job, style, /*expert=*/false) : 1;
+    const int64_t of_expert = shards ? ShardCount(job, style, /*expert=*/true) : 1;
+    const int64_t weights =
+        ElementsOf(chunks, false) / replicas + ElementsOf(chunks, true) / of_expert;
+    return FrozenStates(weights, AdapterElements(job, style, stage) / replicas, job, style);
+  }
+  if (shards) {
     return FsdpStates(chunks, job, style);
   }
   return MegatronStates(chunks, job, style);

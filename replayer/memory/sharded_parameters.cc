@@ -33,6 +33,7 @@ ShardedParameters::ShardedParameters(const graph::JobSpec& job,
       gathered_bytes_(style.fp8_param_gather ? 1 : value_bytes_),
       reduced_bytes_(DataTypeBytes(style.gradient_type)),
       by_unit_(ShardsByUnit(job, style)),
+      frozen_(style.frozen_weights),
       reshards_(style.reshard_after_forward),
       accumulates_(accumulates && !by_unit_),
       keeps_shards_(!HasTorchModules(style)),
@@ -139,7 +140,7 @@ void ShardedParameters::BeginBackward(int64_t chunk, int64_t place) {
 
 // Summed in the type of the reduction if they have to wait for other micro-batches.
 void ShardedParameters::MakeGradients(int64_t chunk, int64_t place) {
-  if (by_unit_) {
+  if (by_unit_ || frozen_) {
     return;
   }
   Chunk& of = chunks_[static_cast<size_t>(chunk)];
@@ -158,7 +159,7 @@ void ShardedParameters::MakeGradients(int64_t chunk, int64_t place) {
 }
 
 std::optional<int64_t> ShardedParameters::PassingGradientBytes(int64_t chunk, int64_t place) const {
-  if (by_unit_) {
+  if (by_unit_ || frozen_) {
     return 0;
   }
   const Chunk& of = chunks_[static_cast<size_t>(chunk)];
@@ -201,6 +202,9 @@ void ShardedParameters::Scatter(Chunk* chunk, Group* group) {
     return;
   }
   Release(&group->copies);
+  if (frozen_) {
+    return;
+  }
   Release(&chunk->last_scatter);
   chunk->last_scatter = account_->Allocate(
       (group->elements + (by_unit_ ? group->shard : 0)) * reduced_bytes_, MemoryUse::kTemporaries);

@@ -105,6 +105,7 @@ class ShardedParameters {
   int64_t gathered_bytes_;
   int64_t reduced_bytes_;
   bool by_unit_;
+  bool frozen_;  // only adapters, which are not counted here, have gradients
   bool reshards_;
   bool accumulates_;
   bool keeps_shards_;  // of gradients, as states

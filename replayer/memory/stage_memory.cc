@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "replayer/memory/chunk_passes.h"
-#include "replayer/memory/layer_tensors.h"
 #include "replayer/memory/memory_account.h"
 #include "replayer/memory/model_states.h"
 #include "replayer/memory/nanotron_memory.h"

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "graph/job/job.h"
-#include "graph/job/stage_layers.h"
 #include "graph/job/training_style.h"
 #include "replayer/memory/layer_tensors.h"
 #include "replayer/memory/passing_tensors.h"

@@ -38,13 +38,9 @@ std::string TopLines(const char* title,
 }
 
 void WriteItems(const char* key, const std::vector<BlameItem>& items, JsonWriter* json) {
-  json->Key(key).BeginArray();
-  for (const BlameItem& item : items) {
-    json->BeginObject();
+  json->ObjectsField(key, items, [&](const BlameItem& item) {
     json->Field("what", item.what).Field("ns", item.ns).Field("steps", item.steps);
-    json->EndObject();
-  }
-  json->EndArray();
+  });
 }
 
 const std::string& NameOf(const graph::Graph& graph, CommId comm) {
@@ -129,24 +125,20 @@ std::string SymptomsText(const graph::Graph& graph, const Symptoms& symptoms) {
 
 void WriteSymptoms(const graph::Graph& graph, const Symptoms& symptoms, JsonWriter* json) {
   json->BeginObject();
-  json->Key("suspects").BeginArray();
-  for (const Suspect& suspect : symptoms.suspects) {
-    json->BeginObject();
+  json->ObjectsField("suspects", symptoms.suspects, [&](const Suspect& suspect) {
     json->Field("rank", int64_t{suspect.rank.value()}).Field("factor", suspect.factor);
-    json->ArrayField("evidence", suspect.evidence).EndObject();
-  }
-  json->EndArray();
-  json->Key("waiting").BeginArray();
-  for (const Waiting& waiting : symptoms.waiting) {
-    json->BeginObject();
-    json->Field("communicator", NameOf(graph, waiting.communicator));
-    json->Field("number", int64_t{waiting.communicator.value()});
-    json->Field("for_rank", int64_t{waiting.awaited.value()});
-    json->Field("ranks", waiting.ranks);
-    json->Field("longest_ns", waiting.longest_ns).Field("total_ns", waiting.total_ns);
-    json->EndObject();
-  }
-  json->EndArray().EndObject();
+    json->ArrayField("evidence", suspect.evidence);
+  });
+  json->ObjectsField(
+          "waiting", symptoms.waiting,
+          [&](const Waiting& waiting) {
+            json->Field("communicator", NameOf(graph, waiting.communicator));
+            json->Field("number", int64_t{waiting.communicator.value()});
+            json->Field("for_rank", int64_t{waiting.awaited.value()});
+            json->Field("ranks", waiting.ranks);
+            json->Field("longest_ns", waiting.longest_ns).Field("total_ns", waiting.total_ns);
+          })
+      .EndObject();
 }
 
 }  // namespace prism::replayer

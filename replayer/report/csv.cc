@@ -1,7 +1,6 @@
 #include "replayer/report/csv.h"
 
 #include <iterator>
-#include <string>
 
 #include <fmt/format.h>
 

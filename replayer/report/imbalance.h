@@ -1,7 +1,6 @@
 // How unevenly the members of communicators compute.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 

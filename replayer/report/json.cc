@@ -1,7 +1,5 @@
 #include "replayer/report/json.h"
 
-#include <optional>
-#include <string>
 #include <utility>
 
 #include "graph/describe.h"
@@ -15,12 +13,10 @@ void WritePhases(const std::vector<Phase>& phases, JsonWriter* json) {
     json->NullField("phases");
     return;
   }
-  json->Key("phases").BeginArray();
-  for (const Phase& phase : phases) {
-    json->BeginObject().Field("name", phase.name).Field("count", phase.count);
-    json->Field("seconds", phase.seconds).EndObject();
-  }
-  json->EndArray();
+  json->ObjectsField("phases", phases, [&](const Phase& phase) {
+    json->Field("name", phase.name).Field("count", phase.count);
+    json->Field("seconds", phase.seconds);
+  });
 }
 
 void WriteTimes(const Summary& summary, JsonWriter* json) {
@@ -28,14 +24,11 @@ void WriteTimes(const Summary& summary, JsonWriter* json) {
   json->Field("iteration_time_low_s", summary.iteration_time_low_s);
   json->Field("iteration_time_high_s", summary.iteration_time_high_s);
   json->OptionalField("mean_iteration_time_s", summary.mean_iteration_time_s);
-  json->Key("odd_iterations").BeginArray();
-  for (const OddIteration& odd : summary.odd_iterations) {
-    json->BeginObject().Field("kind", odd.kind).Field("count", odd.count);
+  json->ObjectsField("odd_iterations", summary.odd_iterations, [&](const OddIteration& odd) {
+    json->Field("kind", odd.kind).Field("count", odd.count);
     json->OptionalField("seconds", odd.seconds);
     odd.every ? json->Field("every", *odd.every) : json->NullField("every");
-    json->EndObject();
-  }
-  json->EndArray();
+  });
   WritePhases(summary.phases, json);
   json->OptionalField("tokens_per_s", summary.tokens_per_s);
   json->OptionalField("model_tflops_per_gpu", summary.model_tflops_per_gpu);
@@ -103,15 +96,11 @@ void WriteJob(const graph::JobSpec& job, std::optional<double> model_params, Jso
 }
 
 void WriteWarnings(const std::vector<graph::Warning>& warnings, JsonWriter* json) {
-  json->Key("warnings").BeginArray();
-  for (const graph::Warning& warning : warnings) {
-    json->BeginObject();
+  json->ObjectsField("warnings", warnings, [&](const graph::Warning& warning) {
     json->Field("code", warning.code);
     json->Field("count", warning.count);
     json->Field("example", warning.example);
-    json->EndObject();
-  }
-  json->EndArray();
+  });
 }
 
 void WriteSummary(const Summary& summary, JsonWriter* json) {
@@ -130,21 +119,14 @@ void WriteSummary(const Summary& summary, JsonWriter* json) {
   json->Field("checked", checked.empty() ? "off" : checked);
   WriteTimes(summary, json);
   WriteMemoryAndGraph(summary, json);
-  json->Key("sandbox_ranks").BeginArray();
-  for (const Rank rank : summary.sandbox_ranks) {
-    json->Value(rank.value());
-  }
-  json->EndArray();
+  json->ArrayField("sandbox_ranks", summary.sandbox_ranks, &Rank::value);
   WriteWarnings(summary.warnings, json);
   json->ArrayField("assumptions", summary.assumptions);
   if (!summary.imbalance.empty()) {
-    json->Key("imbalance").BeginArray();
-    for (const Imbalance& uneven : summary.imbalance) {
-      json->BeginObject().Field("communicator", uneven.communicator).Field("ratio", uneven.ratio);
+    json->ObjectsField("imbalance", summary.imbalance, [&](const Imbalance& uneven) {
+      json->Field("communicator", uneven.communicator).Field("ratio", uneven.ratio);
       json->Field("rank", uneven.slowest.value()).Field("straggler", uneven.is_straggler);
-      json->EndObject();
-    }
-    json->EndArray();
+    });
   }
   if (summary.assumed_ranks > 0) {
     json->Field("assumed_ranks", summary.assumed_ranks);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <functional>
 #include <map>
-#include <string>
 #include <string_view>
 #include <utility>
 
@@ -189,7 +188,7 @@ void FillOddIterations(const std::vector<OddIteration>& odd, Summary* summary) {
     std::erase_if(summary->warnings, [](const auto& warning) { return warning.code == kOddCode; });
     summary->assumptions.push_back(
         "odd iterations: each kind is timed by a replay of its own, of one that was recorded, in "
-        "which every iteration is such; what the program writes to files takes no time");
+        "which every iteration is such");
   }
   if (std::ranges::find(summary->warnings, kOddCode, kCode) == summary->warnings.end()) {
     double mean = summary->iteration_time_s;

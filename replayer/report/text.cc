@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include <fmt/format.h>
 

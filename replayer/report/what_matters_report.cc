@@ -82,16 +82,12 @@ std::string WhatMattersText(const WhatMatters& matters) {
 }
 
 void WriteWhatMatters(const WhatMatters& matters, JsonWriter* json) {
-  json->Key("what_matters").BeginArray();
-  for (const FasterPart& faster : matters.parts) {
-    json->BeginObject();
+  json->ObjectsField("what_matters", matters.parts, [&](const FasterPart& faster) {
     json->Field("kind", PartKindName(faster.part.kind)).Field("name", faster.part.name);
     json->Field("seconds_of_it", SecondsFromNs(faster.part.busy_ns));
     json->Field("iteration_s", SecondsFromNs(faster.iteration_ns));
     json->Field("saved_s", SecondsFromNs(faster.saved_ns)).Field("share", faster.share);
-    json->EndObject();
-  }
-  json->EndArray();
+  });
   json->Field("left_out", matters.left_out);
 }
 

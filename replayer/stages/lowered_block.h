@@ -71,10 +71,6 @@ struct WorkItem {
   [[nodiscard]] bool is_compute() const { return kind != graph::OpKind::kMemcpy || direction == 0; }
 };
 
-struct WorkItemHash {
-  size_t operator()(const WorkItem& item) const;
-};
-
 // A distinct collective on a group axis.
 struct TransferItem {
   uint16_t axis = 0;
@@ -85,10 +81,6 @@ struct TransferItem {
 };
 
 enum class StageOpKind : uint8_t { kWork, kRecord, kWait, kCollective, kPeerGroup, kHostSync };
-
-struct TransferItemHash {
-  size_t operator()(const TransferItem& item) const;
-};
 
 // One op of a block; ops without a stream are in the spans.
 struct StageOp {
@@ -108,10 +100,6 @@ struct CollectiveCalls {
   std::vector<uint32_t> transfers;  // TransferItem
 
   bool operator==(const CollectiveCalls&) const = default;
-};
-
-struct CollectiveCallsHash {
-  size_t operator()(const CollectiveCalls& calls) const;
 };
 
 // A block, or a part of one. What cannot be folded (waits of the host, messages, collectives over
@@ -144,44 +132,7 @@ struct LoweredTables {
 // Whether the members of a communicator along that axis belong to several pipeline stages.
 bool SpansStages(graph::GroupAxis axis, const graph::ParallelSizes& sizes);
 
-class BlockLowering {
- public:
-  // `tables` outlives the lowering.
-  BlockLowering(const graph::ParallelSizes& sizes, LoweredTables* tables)
-      : sizes_(sizes), tables_(*tables) {}
-
-  // All blocks. Fails on an op that a block may not hold.
-  Result<LoweredBlocks> Lower(const graph::JobProgram& job);
-
- private:
-  Result<LoweredBlock> LowerPart(const graph::Program& program, uint32_t begin, uint32_t end);
-  [[nodiscard]] std::vector<uint32_t> CutsOf(const graph::Program& program) const;
-  [[nodiscard]] bool IsOpen(const graph::Program& program, uint32_t op) const;
-  bool AddAgain(uint32_t op, LoweredBlock* block);
-  Status AddOp(uint32_t op, LoweredBlock* block);
-  StageOp& Push(uint32_t op, StageOpKind kind, LoweredBlock* block);
-  void AddCollective(uint32_t op, LoweredBlock* block);
-  Status AddEvent(uint32_t op, StageOp* stage_op, LoweredBlock* block);
-  uint32_t InternSpan();
-  uint32_t InternKernel(uint32_t signature);
-  uint32_t InternWork(const WorkItem& item);
-  uint32_t InternTransfer(const TransferItem& item);
-  uint32_t InternCalls(const CollectiveCalls& calls);
-  uint32_t InternCall(uint32_t transfer);
-
-  graph::ParallelSizes sizes_;
-  const graph::Program* program_ = nullptr;  // being lowered
-  HostSpan span_;                            // since the last step
-  uint32_t span_size_ = 0;                   // its ops; more if made from something else
-  graph::OpKind span_op_ = {};               // the latest of them
-  std::vector<uint32_t> event_of_;           // by op of the block: event of its part
-  StreamSet streams_ = 0;                    // of the part
-  LoweredTables& tables_;
-  std::vector<uint32_t> kernel_ids_;  // works that are kernels, by signature
-  std::unordered_map<WorkItem, uint32_t, WorkItemHash> work_ids_;  // never iterated
-  std::unordered_map<TransferItem, uint32_t, TransferItemHash> transfer_ids_;
-  std::unordered_map<CollectiveCalls, uint32_t, CollectiveCallsHash> calls_ids_;
-  std::vector<uint32_t> call_ids_;  // of single calls, by transfer
-};
+// All blocks of a job; `tables` gets what they refer to. Fails on an op that a block may not hold.
+Result<LoweredBlocks> LowerBlocks(const graph::JobProgram& job, LoweredTables* tables);
 
 }  // namespace prism::replayer

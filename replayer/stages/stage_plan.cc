@@ -5,7 +5,6 @@
 #include <unordered_map>
 #include <utility>
 
-#include "replayer/stages/block_charges.h"
 #include "replayer/stages/charge_tracker.h"
 #include "replayer/stages/stage_matching.h"
 
@@ -432,8 +431,7 @@ class StageLayout {
 
 Result<StagePlan> MakeStagePlan(const graph::JobProgram& job, bool fold) {
   StagePlan plan;
-  BlockLowering lowering(job.job.parallel, &plan.tables);
-  PRISM_ASSIGN_OR_RETURN(LoweredBlocks lowered, lowering.Lower(job));
+  PRISM_ASSIGN_OR_RETURN(LoweredBlocks lowered, LowerBlocks(job, &plan.tables));
   plan.blocks = std::move(lowered.parts);
   plan.parts = std::move(lowered.begin);
   plan.kernel_streams = KernelStreams(plan.blocks, plan.tables);

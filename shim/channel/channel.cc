@@ -5,7 +5,6 @@
 
 #include <linux/futex.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -116,6 +115,7 @@ bool WakesAtOnce(const Header* header, RecordKind kind) {
     case RecordKind::kElapsed:
       return header->config.mode == Mode::kEmulate;
     case RecordKind::kExit:
+    case RecordKind::kRound:
       return true;
     default:
       return false;

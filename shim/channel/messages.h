@@ -21,7 +21,7 @@
 
 namespace prism::channel {
 
-inline constexpr uint32_t kProtocolVersion = 12;
+inline constexpr uint32_t kProtocolVersion = 13;
 
 // What a program prints if its shim was built with a different version of this file; the launcher
 // looks for it.
@@ -68,6 +68,8 @@ struct NcclProfile {
   int32_t p2p_channels_per_peer;
   int32_t nvls_channels;  // 0: no NVLS on this GPU
   int64_t granularity_bytes;
+  int64_t local_bytes_per_s;    // nominal, of a GPU's link to others on its node
+  int64_t network_bytes_per_s;  // likewise, of a NIC
 };
 
 // Host time of one issued op by kind, nanoseconds; from the preset, the same numbers that the
@@ -86,6 +88,7 @@ struct Config {
   uint32_t fences;                          // 1: kFence in each NCCL call
   uint32_t measures_host;                   // 1: Record::host_ns is filled
   uint32_t measures_device;                 // 1: kDuration for what the real GPU ran
+  uint32_t repeats_rounds;                  // 1: the worker answers kRound
   int32_t sandbox_rank_count;               // how many ranks are present (this one included)
   int32_t sandbox_ranks[kMaxSandboxRanks];  // ascending
 };
@@ -174,6 +177,7 @@ enum class RecordKind : uint8_t {
   // device, say. Names, threads, requests and all else begin anew.
   kBeginAgain = 31,
   kDuration = 32,  // how long the real GPU took for an op issued before
+  kRound = 33,     // a round of the program has ended; asks how many of the next need not run
 };
 
 // Tables that kDefine fills. The payload layout is given beside each.
@@ -184,6 +188,7 @@ enum class Table : uint8_t {
   kCounterName = 4,  // UTF-8
   kGroupName = 5,    // UTF-8, name of a process group as the framework knows it
   kOutsideName = 6,  // UTF-8, who holds device memory outside the allocator: "context", "nccl ring"
+  kFramework = 7,    // a module of kFrameworks that was loaded when an optimizer first stepped
 };
 
 // Payload of a kContext definition: this header, `name_bytes` of UTF-8, then per tensor one byte
@@ -297,17 +302,19 @@ struct ValueHead {
   uint64_t communicator;  // equal on all members
   uint64_t shape;         // equal for communicators of members equally far apart; 0: not known
   uint32_t place;         // equal for those between the same two ranks of such groups; 0: not known
-  uint32_t sequence;      // number among the root's calls of that operation, or among the sends to
-                          // target
+  uint32_t sequence;      // number among the root's calls of that operation, among the sends to
+                          // target, or among all calls to which members contribute that type
   int32_t producer;       // global rank; filled by the worker
   int32_t source;         // rank in the communicator
   int32_t target;         // for a send: rank in the communicator; else -1
   int32_t iteration;      // 0: the steady one, negative before it; filled by the worker
   uint32_t payload_bytes;  // at most kMaxValueBytes; 0: a root sent bytes that were never written
-  uint8_t operation;       // shim/nccl/exchange.h
+  uint8_t operation;       // shim/nccl/exchange.h; of a contribution with its Element above
   uint8_t speculative;     // 1: sent after the producer itself had been given a guess (GuessBody);
                            // filled by the worker
-  uint8_t padding[2];
+  uint8_t steers;          // 1: a contribution of integers, on which control flow may depend
+  uint8_t odd;             // 1: sent in an iteration that is not like the steady one; filled by the
+                           // worker
 };
 
 // Once per absent rank and communicator for each of the two.
@@ -326,6 +333,12 @@ struct HoldBody {
   uint64_t sequence;  // of the hold on its hold stream, from 0
   uint32_t hold_stream;
   uint8_t ended;  // else it began
+};
+
+// A pipeline's steady part, say: rounds that the program knows to be alike.
+struct RoundBody {
+  uint32_t request;
+  int32_t left;  // how many rounds like it come next
 };
 
 // A kernel, product, copy or memset may have several, which add up.
@@ -393,7 +406,7 @@ struct Record {
   uint32_t context;       // kContext id current on the issuing thread; 0: none
   union {
     uint32_t hold_stream;  // kDevice, kCollective and kGroupEnd: of the hold, + 1; 0 none
-    uint32_t host_ns;  // if Config::measures_host: CPU time of the issuing thread outside of shim
+    uint32_t host_ns;  // if Config::measures_host: what the issuing thread computed outside of shim
                        // and observer since its last op with a host cost; < 2^32
   };
   union {
@@ -414,6 +427,7 @@ struct Record {
     GuessBody guess;
     HoldBody hold;
     DurationBody duration;
+    RoundBody round;
     SegmentBody segment;
     OutsideBody outside;
     AllocatorStatsBody stats;

@@ -16,21 +16,23 @@ int64_t reading_ns = 0;            // what two readings of the clock in turn are
 int64_t called_ns = 0;             // written once, when the observer is loaded
 int64_t called_tensor_ns = 0;      // likewise
 thread_local int depth = 0;        // of InShim
-thread_local int64_t left_ns = 0;  // the thread's CPU time when it left the shim last
+thread_local int64_t left_ns = 0;  // when the thread left the shim last
 thread_local int64_t outside_ns = 0;
-thread_local int64_t charged_ns = 0;  // of outside_ns
+thread_local int64_t charged_ns = 0;      // of outside_ns
+thread_local int64_t charged_cpu_ns = 0;  // the thread's CPU time then
 thread_local uint32_t framework_ops = 0;
 
-int64_t CpuNow() {
-  return RealNow(CLOCK_THREAD_CPUTIME_ID);
+// Without a system call: one at either end of each call would double what a framework op takes.
+int64_t Now() {
+  return RealNow(CLOCK_MONOTONIC);
 }
 
 // The median: some are interrupted.
 int64_t MeasureReading() {
   std::array<int64_t, 1001> apart;
   for (int64_t& one : apart) {
-    const int64_t first = CpuNow();
-    one = CpuNow() - first;
+    const int64_t first = Now();
+    one = Now() - first;
   }
   std::ranges::nth_element(apart, apart.begin() + apart.size() / 2);
   return apart[apart.size() / 2];
@@ -43,19 +45,20 @@ void StartHostMeter(bool measures) {
   if (measures) {
     reading_ns = MeasureReading();
     charged_ns = outside_ns = 0;
-    left_ns = CpuNow();  // also of a forked rank, which is in the shim now
+    charged_cpu_ns = RealNow(CLOCK_THREAD_CPUTIME_ID);
+    left_ns = Now();  // also of a forked rank, which is in the shim now
   }
 }
 
 void EnterShim() {
   if (depth++ == 0 && measures_host) {
-    outside_ns += CpuNow() - left_ns - reading_ns;
+    outside_ns += left_ns == 0 ? 0 : Now() - left_ns - reading_ns;
   }
 }
 
 void LeaveShim() {
   if (--depth == 0 && measures_host) {
-    left_ns = CpuNow();
+    left_ns = Now();
   }
 }
 
@@ -71,9 +74,12 @@ void SetObserverCallNs(int64_t call_ns, int64_t tensor_ns) {
 
 void ChargeHost(channel::Record* record) {
   if (measures_host) {
+    const int64_t cpu_ns = RealNow(CLOCK_THREAD_CPUTIME_ID);
     record->host_ns = static_cast<uint32_t>(
-        std::clamp<int64_t>(outside_ns - charged_ns, 1, std::numeric_limits<uint32_t>::max()));
+        std::clamp<int64_t>(std::min(outside_ns - charged_ns, cpu_ns - charged_cpu_ns), 1,
+                            std::numeric_limits<uint32_t>::max()));
     charged_ns = outside_ns;
+    charged_cpu_ns = cpu_ns;
   }
   record->framework_ops = static_cast<uint8_t>(std::min(framework_ops, 255U));
   framework_ops = 0;

@@ -1,7 +1,7 @@
-// What a thread of the program computes outside of shim and observer: its CPU time minus the time
-// between entering and leaving them, minus what reading the clock and libtorch's calls of the
-// observer take, both of which are measured once a process (channel::Record::host_ns). A wait takes
-// no CPU time.
+// What a thread of the program computes outside of shim and observer (channel::Record::host_ns):
+// the time from leaving them to entering them again, by a clock that is read without a system call,
+// minus what reading it and libtorch's calls of the observer take, both of which are measured once
+// a process; at most the thread's CPU time, so that a wait takes none.
 #pragma once
 
 #include <cstdint>

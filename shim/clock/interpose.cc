@@ -36,6 +36,9 @@ namespace {
 
 constexpr int64_t kNsPerSecond = 1'000'000'000;
 
+// Before a program has used the device, a shorter sleep may be a poll for what others do.
+constexpr int64_t kLongSleepNs = 10 * kNsPerSecond;
+
 // If it is not known from which reading of the clock the deadline of an absolute sleep was
 // computed, its length is rounded up, relative to itself.
 constexpr int64_t kLeastRoundingNs = 10'000;
@@ -92,7 +95,7 @@ bool SleepVirtually(clockid_t clock, int64_t deadline_ns, int64_t duration_ns) {
     MoveClockTo(clock, deadline_ns + kWakeNs);
     return true;
   }
-  if (!ThreadIssuesOps() || TakeRunningChild()) {
+  if (!ThreadIssuesOps(duration_ns >= kLongSleepNs) || TakeRunningChild()) {
     return false;
   }
   if (duration_ns > 0) {

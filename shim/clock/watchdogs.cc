@@ -3,7 +3,6 @@
 #include <errno.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <mutex>
 #include <set>

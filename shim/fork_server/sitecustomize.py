@@ -13,6 +13,8 @@ def _install():
 
     here = os.path.dirname(__file__)
     sys.path[:] = [path for path in sys.path if path != here]
+    if "PRISM_ABSENT_FILES" in os.environ:  # --stand-in
+        ctypes.PyDLL(None).prism_shim_stand_in()
     inherited = os.environ.pop("PRISM_PYTHONPATH", None)
     if inherited is None:
         del os.environ["PYTHONPATH"]

@@ -64,6 +64,7 @@ add_library(prism_device SHARED
   gpu/library_call.S
   gpu/holds.cc
   gpu/kernel_times.cc
+  gpu/last_calls.cc
   gpu/pass.S
   gpu/real_library.cc
   gpu/real_memory.cc

@@ -11,9 +11,12 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 
+#include "shim/gpu/last_calls.h"
 #include "shim/gpu/real_library.h"
 #include "shim/gpu/real_memory.h"
 #include "shim/gpu/twins.h"
@@ -33,7 +36,14 @@ template <typename Call, typename Result, typename... Arguments>
 struct Real<Call, Result(Arguments...)> {
   static Result Make(Arguments... arguments) {
     const WithinReal within;
-    return RealOf<Call, Result(Arguments...)>()(arguments...);
+    const uint64_t number = NoteCall(Call::kName);
+    if constexpr (std::is_enum_v<Result>) {
+      const Result result = RealOf<Call, Result(Arguments...)>()(arguments...);
+      NoteCode(number, Call::kName, static_cast<int64_t>(result));
+      return result;
+    } else {
+      return RealOf<Call, Result(Arguments...)>()(arguments...);
+    }
   }
 };
 

@@ -31,6 +31,7 @@ namespace {
 
 // Larger buffers of a rank without present peers stay on the device.
 constexpr size_t kStagedBytesMax = size_t{1} << 20;
+constexpr size_t kStagedObjectsMax = size_t{64} << 20;
 
 bool IsTimed() {
   return SessionMode() == channel::Mode::kDevice;
@@ -44,9 +45,20 @@ bool IsAlone(const NcclOp& op) {
   return op.communicator->present.size() <= 1;
 }
 
+int64_t LinkBytesPerS(const NcclOp& op) {
+  const Communicator& communicator = *op.communicator;
+  bool local = communicator.size <= SessionConfig().device.device_count;
+  for (int32_t member = 0; local && member < communicator.size; ++member) {
+    local = communicator.OnSameNode(member);
+  }
+  const channel::NcclProfile& nccl = SessionConfig().nccl;
+  return local ? nccl.local_bytes_per_s : nccl.network_bytes_per_s;
+}
+
 HoldLaunch HoldOf(const NcclOp& op, const char* kernel, int32_t channels) {
   const auto bytes = static_cast<int64_t>(op.count * ElementBytes(op.element));
-  return {kernel, op.hold_stream - 1, HoldBlocks(bytes, channels), op.stream};
+  return {kernel, op.hold_stream - 1, HoldBlocks(bytes, channels), op.stream,
+          HoldBytesPerUs(LinkBytesPerS(op), channels)};
 }
 
 // Values that do not need the host: those of the only present member of a communicator.
@@ -66,7 +78,8 @@ class OnDevice {
         return IsAlone(op_) && bytes_ > kStagedBytesMax && op_.reduction < ncclNumOps &&
                op_.reduction != ncclProd && (op_.reduction != ncclSum || CanScale());
       case ExchangeOperation::kAllGather:
-        return IsAlone(op_) && bytes_ * static_cast<size_t>(size_) > kStagedBytesMax;
+        return IsAlone(op_) && bytes_ * static_cast<size_t>(size_) > kStagedBytesMax &&
+               !MayBeObjects();
       default:
         return false;
     }
@@ -75,6 +88,12 @@ class OnDevice {
   // Whether hold_kernels.cu has a kernel for its elements: floating point of 16 to 64 bits.
   [[nodiscard]] bool CanScale() const {
     return op_.element >= Element::kFloat16 && op_.element <= Element::kBfloat16;
+  }
+
+  // Of which absent members may have contributed others (nccl/absent_members.h).
+  [[nodiscard]] bool MayBeObjects() const {
+    return op_.element == Element::kUint8 && bytes_ <= channel::kMaxValueBytes &&
+           bytes_ * static_cast<size_t>(size_) <= kStagedObjectsMax;
   }
 
   bool Enqueue() {

@@ -14,6 +14,12 @@ namespace prism::shim {
 
 using graph::CollectiveKind;
 
+namespace {
+
+constexpr size_t kMovedBytes = size_t{64} << 20;
+
+}  // namespace
+
 const char* HoldKernelName(CollectiveKind kind) {
   constexpr const char* kNames[] = {"prism_hold_allreduce",     "prism_hold_allgather",
                                     "prism_hold_reducescatter", "prism_hold_broadcast",
@@ -26,6 +32,11 @@ uint32_t HoldBlocks(int64_t bytes, int32_t channels) {
   constexpr int64_t kBytesOfChannel = 512 * 64;
   const int64_t most = std::max(1, channels);
   return static_cast<uint32_t>(std::clamp<int64_t>(bytes / kBytesOfChannel, 1, most));
+}
+
+uint64_t HoldBytesPerUs(int64_t link_bytes_per_s, int32_t channels) {
+  constexpr int64_t kMicros = 1'000'000;
+  return static_cast<uint64_t>(link_bytes_per_s * 3 / 2 / kMicros / std::max(1, channels));
 }
 
 struct HoldDevice::Callback {
@@ -80,7 +91,8 @@ bool HoldDevice::Load(std::string* error) {
   }
   constexpr size_t kStreamBytes = sizeof(HoldStream) * kHoldStreams;
   return succeeded(driver_.allocate(&device_streams_, kStreamBytes), "cuMemAlloc") &&
-         succeeded(driver_.set(device_streams_, 0, kStreamBytes), "cuMemsetD8");
+         succeeded(driver_.set(device_streams_, 0, kStreamBytes), "cuMemsetD8") &&
+         succeeded(driver_.allocate(&moved_, kMovedBytes), "cuMemAlloc");
 }
 
 // All at once: a kernel that is loaded at its first launch may not have that launch under capture.
@@ -106,7 +118,7 @@ CUdeviceptr HoldDevice::OnDevice(const void* in_board) const {
 bool HoldDevice::Enqueue(const char* kernel, HoldPlace hold, uint32_t blocks, CUstream stream) {
   switch (means_) {
     case HoldMeans::kKernel:
-      return LaunchKernel(kernel, hold.hold_stream, blocks, stream);
+      return LaunchKernel(kernel, hold, blocks, stream);
     case HoldMeans::kWaitValue:
       return LaunchWait(hold, stream);
     case HoldMeans::kHostCallback:
@@ -118,7 +130,8 @@ bool HoldDevice::Enqueue(const char* kernel, HoldPlace hold, uint32_t blocks, CU
 bool HoldDevice::Launch(const char* kernel,
                         uint32_t hold_stream,
                         uint32_t blocks,
-                        CUstream stream) {
+                        CUstream stream,
+                        uint64_t bytes_per_us) {
   hold_stream %= kHoldStreams;
   const std::lock_guard<std::mutex> one_at_a_time(launch_mutex_);
   const auto count = [&](int64_t launches) {
@@ -128,7 +141,7 @@ bool HoldDevice::Launch(const char* kernel,
     return before;
   };
   const uint64_t sequence = count(1);
-  const bool launched = Enqueue(kernel, {hold_stream, sequence}, blocks, stream);
+  const bool launched = Enqueue(kernel, {hold_stream, sequence, bytes_per_us}, blocks, stream);
   if (!launched) {
     count(-1);
   }
@@ -139,10 +152,11 @@ bool HoldDevice::Launch(const char* kernel,
 bool HoldDevice::Capture(const char* kernel,
                          uint32_t hold_stream,
                          uint32_t blocks,
-                         CUstream stream) {
+                         CUstream stream,
+                         uint64_t bytes_per_us) {
   const std::lock_guard<std::mutex> one_at_a_time(launch_mutex_);
   return means_ != HoldMeans::kWaitValue &&
-         Enqueue(kernel, {hold_stream % kHoldStreams, 0}, blocks, stream);
+         Enqueue(kernel, {hold_stream % kHoldStreams, 0, bytes_per_us}, blocks, stream);
 }
 
 void HoldDevice::CountLaunch(uint32_t hold_stream) {
@@ -152,14 +166,15 @@ void HoldDevice::CountLaunch(uint32_t hold_stream) {
 }
 
 bool HoldDevice::LaunchKernel(const char* kernel,
-                              uint32_t hold_stream,
+                              HoldPlace hold,
                               uint32_t blocks,
                               CUstream stream) {
   const auto found = kernels_.find(kernel);
   if (found == kernels_.end()) {
     return false;
   }
-  std::array<void*, 3> arguments = {&device_board_, &device_streams_, &hold_stream};
+  HoldTraffic traffic = {moved_, kMovedBytes, hold.bytes_per_us};
+  std::array<void*, 4> arguments = {&device_board_, &device_streams_, &hold.hold_stream, &traffic};
   return driver_.launch(found->second, std::max(1U, blocks), 1, 1, kHoldThreads, 1, 1, 0, stream,
                         arguments.data(), nullptr) == CUDA_SUCCESS;
 }

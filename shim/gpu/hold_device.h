@@ -39,6 +39,11 @@ inline constexpr const char* kScaleName = "prism_scale";
 // NCCL_SIMPLE_THREAD_THRESHOLD, 64 bytes each).
 uint32_t HoldBlocks(int64_t bytes, int32_t channels);
 
+// What each block of a hold copies in a microsecond, of a collective of that many channels over
+// links of that rate. By NCCL's simple protocol in a ring, a byte over the link is read twice and
+// written once, or read once and written twice, in device memory: a byte and a half copied.
+uint64_t HoldBytesPerUs(int64_t link_bytes_per_s, int32_t channels);
+
 // Something that a hold did.
 struct HoldEvent {
   uint32_t hold_stream;
@@ -57,12 +62,21 @@ class HoldDevice {
   ~HoldDevice();  // aborts; the memory stays with the driver, kernels may still read it
 
   // Enqueues a hold, which gets the next sequence number of the hold stream. `blocks`: of the
-  // collective's kernel. False when the driver refuses.
-  bool Launch(const char* kernel, uint32_t hold_stream, uint32_t blocks, CUstream stream);
+  // collective's kernel; `bytes_per_us`: HoldTraffic's, kKernel alone moves any. False when the
+  // driver refuses.
+  bool Launch(const char* kernel,
+              uint32_t hold_stream,
+              uint32_t blocks,
+              CUstream stream,
+              uint64_t bytes_per_us = 0);
 
   // The same on a stream under capture, where nothing runs yet: for each launch of the graph, call
   // CountLaunch once per captured hold.
-  bool Capture(const char* kernel, uint32_t hold_stream, uint32_t blocks, CUstream stream);
+  bool Capture(const char* kernel,
+               uint32_t hold_stream,
+               uint32_t blocks,
+               CUstream stream,
+               uint64_t bytes_per_us = 0);
   void CountLaunch(uint32_t hold_stream);
 
   // Appends what has happened since the last call, per hold stream in order. False: nothing.
@@ -92,6 +106,7 @@ class HoldDevice {
   struct HoldPlace {
     uint32_t hold_stream;
     uint64_t sequence;  // of a captured one none
+    uint64_t bytes_per_us;
   };
   struct Callback;
 
@@ -99,7 +114,7 @@ class HoldDevice {
   bool Load(std::string* error);
   bool Enqueue(const char* kernel, HoldPlace hold, uint32_t blocks, CUstream stream);
   CUresult LoadKernels();
-  bool LaunchKernel(const char* kernel, uint32_t hold_stream, uint32_t blocks, CUstream stream);
+  bool LaunchKernel(const char* kernel, HoldPlace hold, uint32_t blocks, CUstream stream);
   bool LaunchWait(HoldPlace hold, CUstream stream);
   bool LaunchCallback(uint32_t hold_stream, CUstream stream);
   static void RunCallback(void* data);
@@ -112,6 +127,7 @@ class HoldDevice {
   HoldBoard* board_ = nullptr;
   CUdeviceptr device_board_ = 0;
   CUdeviceptr device_streams_ = 0;
+  CUdeviceptr moved_ = 0;                       // HoldTraffic::buffer
   std::unique_ptr<HoldStream[]> host_streams_;  // kHostCallback
   // Serialises launches. A launch may wait in the driver, whose queue is full, until a hold in
   // progress ends; ending a hold takes only the other mutex, which no launch holds meanwhile.

@@ -28,22 +28,61 @@ struct Gpu {
   __device__ void Nap() { __nanosleep(100); }
 };
 
+constexpr uint32_t kWarp = 32;
+
+// By all warps but the first, until it says that the hold is over.
+__device__ void Move(const prism::shim::HoldTraffic& traffic,
+                     const prism::shim::HoldStream* state,
+                     uint64_t sequence,
+                     const volatile bool* over) {
+  Gpu gpu;
+  while (!*over && gpu.Load(&state->release) != sequence + 1) {
+    gpu.Nap();
+  }
+  const uint64_t count = traffic.bytes / sizeof(uint4) / 2;
+  const auto* const source = reinterpret_cast<const uint4*>(traffic.buffer);
+  auto* const target = reinterpret_cast<uint4*>(traffic.buffer) + count;
+  const uint64_t movers = blockDim.x - kWarp;
+  const uint64_t begin = gpu.Now();
+  uint64_t copied = 0;
+  for (uint64_t at = blockIdx.x * movers + threadIdx.x - kWarp; !*over; at += gridDim.x * movers) {
+    if (prism::shim::IsAhead(traffic, copied, gpu.Now() - begin)) {
+      at -= gridDim.x * movers;
+      continue;
+    }
+    target[at % count] = __ldcg(&source[at % count]);
+    copied += movers * sizeof(uint4);
+  }
+}
+
 __device__ void Hold(prism::shim::HoldBoard* board,
                      prism::shim::HoldStream* streams,
-                     uint32_t hold_stream) {
+                     uint32_t hold_stream,
+                     const prism::shim::HoldTraffic& traffic) {
+  __shared__ volatile bool over;
+  Gpu gpu;
+  const prism::shim::HoldStream* const state = &streams[hold_stream % prism::shim::kHoldStreams];
+  const uint64_t sequence = gpu.Load(&state->finished);
   if (threadIdx.x == 0) {
-    Gpu gpu;
-    prism::shim::HoldBlock(gpu, board, streams, hold_stream, gridDim.x);
+    over = false;
   }
-  __syncthreads();  // the other warps wait in hardware and keep their places
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    prism::shim::HoldBlock(gpu, board, streams, hold_stream, gridDim.x);
+    over = true;
+  } else if (threadIdx.x >= kWarp && traffic.bytes_per_us != 0) {
+    Move(traffic, state, sequence, &over);
+  }
+  __syncthreads();  // warps that do not move wait in hardware and keep their places
 }
 
 }  // namespace
 
-#define PRISM_HOLD(kind)                                                                        \
-  extern "C" __global__ void __launch_bounds__(prism::shim::kHoldThreads, 1) prism_hold_##kind( \
-      prism::shim::HoldBoard* board, prism::shim::HoldStream* streams, uint32_t hold_stream) {  \
-    Hold(board, streams, hold_stream);                                                          \
+#define PRISM_HOLD(kind)                                                                 \
+  extern "C" __global__ void __launch_bounds__(prism::shim::kHoldThreads, 1)             \
+      prism_hold_##kind(prism::shim::HoldBoard* board, prism::shim::HoldStream* streams, \
+                        uint32_t hold_stream, prism::shim::HoldTraffic traffic) {        \
+    Hold(board, streams, hold_stream, traffic);                                          \
   }
 
 PRISM_HOLD(allreduce)

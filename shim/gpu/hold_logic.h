@@ -15,6 +15,9 @@
 // one hold of a stream is in progress at a time, and the next deadline is written after the last
 // end was read, so two slots per stream would suffice; there are four.
 //
+// From when its deadline is known, which is when the last member has arrived, a hold also moves
+// bytes through device memory as the collective would, at a given rate (HoldTraffic).
+//
 // Times are nanoseconds of the GPU's global timer.
 #pragma once
 
@@ -61,6 +64,21 @@ struct HoldStream {
   uint64_t release;   // finished + 1 once `deadline_ns` is that of the current one
   uint64_t deadline_ns;
 };
+
+// In device memory, copied from one half to the other and larger than any cache. An argument of the
+// launch, the same for all launches of a graph.
+struct HoldTraffic {
+  uint64_t buffer;
+  uint64_t bytes;
+  uint64_t bytes_per_us;  // that each block copies; 0: none
+};
+
+// Whether a block that has copied so much is ahead of its rate.
+PRISM_HOST_AND_DEVICE inline bool IsAhead(const HoldTraffic& traffic,
+                                          uint64_t copied_bytes,
+                                          uint64_t elapsed_ns) {
+  return copied_bytes * 1000 > traffic.bytes_per_us * elapsed_ns;
+}
 
 static_assert(sizeof(HoldSlot) == 64 && sizeof(HoldStream) == 40);
 

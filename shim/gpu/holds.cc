@@ -73,8 +73,8 @@ class Holds {
     const WithinReal within;
     // Added before it can begin, since an unknown hold may end.
     Add(launch.hold_stream, std::move(values));
-    const bool launched =
-        device_->Launch(launch.kernel, launch.hold_stream, launch.blocks, launch.stream);
+    const bool launched = device_->Launch(launch.kernel, launch.hold_stream, launch.blocks,
+                                          launch.stream, launch.bytes_per_us);
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!launched) {
       TakeBackLocked(launch.hold_stream);
@@ -85,7 +85,8 @@ class Holds {
 
   bool Capture(const HoldLaunch& launch) {
     const WithinReal within;
-    return device_->Capture(launch.kernel, launch.hold_stream, launch.blocks, launch.stream);
+    return device_->Capture(launch.kernel, launch.hold_stream, launch.blocks, launch.stream,
+                            launch.bytes_per_us);
   }
 
   void CountLaunch(uint32_t hold_stream, HoldValues values) {

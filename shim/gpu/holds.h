@@ -22,6 +22,7 @@ struct HoldLaunch {
   uint32_t hold_stream;
   uint32_t blocks;
   CUstream stream;
+  uint64_t bytes_per_us;  // that each block moves
 };
 bool LaunchHold(const HoldLaunch& launch, HoldValues values);
 

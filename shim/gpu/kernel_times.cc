@@ -12,8 +12,10 @@
 #include <string>
 #include <thread>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
+#include "shim/clock/host_meter.h"
 #include "shim/gpu/cupti_calls.h"
 #include "shim/gpu/real_library.h"
 #include "shim/issued_ops.h"
@@ -47,6 +49,7 @@ Work WorkOf(const uint8_t* record, const cupti::WorkFields& fields) {
 }
 
 thread_local bool thread_is_timed = false;
+thread_local bool thread_may_wait = false;
 thread_local IssuedOps thread_captures;  // while its call is made
 
 class KernelTimes {
@@ -242,12 +245,20 @@ class KernelTimes {
 }  // namespace
 
 void BeginTimedCall() {
-  if (const IssuedOps issued = TakeIssuedOps(); issued.count > 0) {
+  const IssuedOps issued = TakeIssuedOps();
+  if (issued.may_wait) {
+    EnterShim();
+    thread_may_wait = true;
+  }
+  if (issued.count > 0) {
     KernelTimes::Get().Begin(issued);
   }
 }
 
 void EndTimedCall() {
+  if (std::exchange(thread_may_wait, false)) {
+    LeaveShim();
+  }
   if (thread_is_timed) {
     KernelTimes::Get().End();
   }

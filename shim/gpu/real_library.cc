@@ -27,7 +27,8 @@ constexpr Library kLibraries[] = {
     {"cublas", "libcublas.so.13"},     {"cudnn", "libcudnn.so.9"},
     {"cuda", "libcudart.so.13"},       {"cufft", "libcufft.so.12"},
     {"cusolver", "libcusolver.so.12"}, {"cusparse", "libcusparse.so.12"},
-    {"__cuda", "libcudart.so.13"},     {"cu", nullptr}};
+    {"__cuda", "libcudart.so.13"},     {"cu", nullptr},
+    {"prism_shim_", nullptr}};
 constexpr size_t kLibraryCount = sizeof(kLibraries) / sizeof(kLibraries[0]);
 
 void* Open(const Library& library) {

@@ -69,6 +69,9 @@ std::unique_ptr<Staging> Staging::Create(std::span<const NcclOp> ops) {
       staging->AddRead(op.recv, written);
     }
     staging->AddWritten(op.recv, written);
+    const auto* const received = static_cast<const std::byte*>(op.recv);
+    staging->in_place_ =
+        staging->in_place_ || (op.send >= received && op.send < received + written);
   }
   staging->Join();
   const WithinReal within;

@@ -29,6 +29,8 @@ class Staging : public Memory {
   void Invalidate(void* target, size_t bytes) override;
   bool AnyValid(const void* source, size_t bytes) override;
   void Reduce(const ReductionCall& call, void* target, void* scratch) override;
+  // A buffer of its own holds nothing yet, as far as is known here.
+  [[nodiscard]] bool KeepsLargeSlots() const override { return in_place_; }
 
  private:
   // Contiguous device bytes, with the place of their copy.
@@ -50,6 +52,7 @@ class Staging : public Memory {
   std::vector<Range> ranges_;
   std::byte* host_ = nullptr;
   size_t host_bytes_ = 0;
+  bool in_place_ = false;  // an op sends from where it receives
 };
 
 }  // namespace prism::shim

@@ -7,7 +7,6 @@
 #include <unordered_map>
 
 #include "shim/gpu/forward.h"
-#include "shim/session.h"
 
 PRISM_TWIN(cudaStreamCreateWithFlags);
 PRISM_TWIN(cudaEventCreateWithFlags);

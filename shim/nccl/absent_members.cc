@@ -10,6 +10,8 @@
 #include <cstdlib>
 #include <memory>
 #include <new>
+#include <optional>
+#include <tuple>
 
 #include "graph/base/fnv.h"
 #include "graph/base/mix.h"
@@ -121,6 +123,14 @@ FoundValue LookUp(const ValueHead& head) {
   return found;
 }
 
+constexpr size_t kMostFloatingBytes = 8;    // of a contribution that is kept
+constexpr size_t kMostReducedBytes = 1024;  // likewise, of integers
+
+bool Contributes(ExchangeOperation operation) {
+  return operation == ExchangeOperation::kAllGather || operation == ExchangeOperation::kGather ||
+         operation == ExchangeOperation::kAllReduce || operation == ExchangeOperation::kReduce;
+}
+
 bool IsFloating(Element element) {
   return element >= Element::kFloat16;
 }
@@ -195,17 +205,72 @@ void AbsentMembers::Provide(const ValueHead& head,
 
 // Objects are gathered as bytes: an absent rank's are those of a present one, whatever they
 // contain.
-void AbsentMembers::CountObjects(ExchangeOperation operation,
-                                 const ExchangeCall& call,
-                                 const void* send,
-                                 Memory* memory) {
+void AbsentMembers::CountObjects(const ExchangeCall& call, const void* send, Memory* memory) {
   const size_t bytes = call.bytes();
-  const bool gathers =
-      operation == ExchangeOperation::kAllGather || operation == ExchangeOperation::kGather;
-  if (gathers && call.element == Element::kUint8 && bytes <= channel::kMaxValueBytes &&
-      call.group.present.size() < static_cast<size_t>(call.group.size) &&
+  if (call.element == Element::kUint8 && bytes <= channel::kMaxValueBytes &&
+      call.group.present.size() + call.recorded.size() < static_cast<size_t>(call.group.size) &&
       memory->AnyValid(send, bytes)) {
     Count("gathered_objects_repeated:objects of absent ranks were its own");
+  }
+}
+
+// A contribution of this rank to that call of this very communicator; nullopt: none that is kept.
+// Integers, and single floating-point numbers, of which programs make sizes, counts and decisions.
+std::optional<ValueHead> AbsentMembers::ContributionOf(ExchangeOperation operation,
+                                                       const ExchangeCall& call) const {
+  const bool gathers =
+      operation == ExchangeOperation::kAllGather || operation == ExchangeOperation::kGather;
+  const size_t most = IsFloating(call.element) ? kMostFloatingBytes
+                      : gathers                ? channel::kMaxValueBytes
+                                               : kMostReducedBytes;
+  if (call.bytes() == 0 || call.bytes() > most || call.group.size <= 1) {
+    return std::nullopt;
+  }
+  ValueHead head = HeadOf(operation, call);
+  head.shape = head.place = 0;
+  head.sequence = static_cast<uint32_t>(call.sequence);
+  head.operation = static_cast<uint8_t>(head.operation | static_cast<uint8_t>(call.element) << 4U);
+  head.source = call.group.rank;
+  head.producer = SessionConfig().rank;
+  head.steers = call.element == Element::kUint8 ? 0 : 1;
+  return head;
+}
+
+// Once for all roots of a gathering that is made of broadcasts.
+void AbsentMembers::FindContributions(const ValueHead& head, ExchangeCall* call) {
+  const std::tuple asked(head.sequence, head.operation, head.payload_bytes);
+  if (found_ == asked) {
+    call->recorded = recorded_;
+    return;
+  }
+  found_ = asked;
+  recorded_.clear();
+  padded_.clear();
+  for (auto [member, bytes] : Book().Contributions(head, call->element == Element::kUint8)) {
+    if (IsPresent(call->group, member)) {
+      continue;
+    }
+    if (bytes.size() != call->bytes()) {
+      padded_.emplace_back(bytes.begin(), bytes.end()).resize(call->bytes());
+      bytes = padded_.back();
+    }
+    recorded_.push_back({member, bytes});
+  }
+  call->recorded = recorded_;
+}
+
+void AbsentMembers::JoinContributions(ExchangeOperation operation,
+                                      ExchangeCall* call,
+                                      const void* send,
+                                      Memory* memory) {
+  if (const std::optional<ValueHead> head = ContributionOf(operation, *call)) {
+    if (memory->AnyValid(send, call->bytes())) {
+      Keep(*head, send, memory);
+    }
+    FindContributions(*head, call);
+  }
+  if (operation == ExchangeOperation::kAllGather || operation == ExchangeOperation::kGather) {
+    CountObjects(*call, send, memory);
   }
 }
 
@@ -214,7 +279,10 @@ void AbsentMembers::BeforeCollective(ExchangeOperation operation,
                                      const void** send,
                                      void* recv,
                                      Memory* memory) {
-  CountObjects(operation, *call, *send, memory);
+  if (Contributes(operation)) {
+    JoinContributions(operation, call, *send, memory);
+    return;
+  }
   const bool is_broadcast = operation == ExchangeOperation::kBroadcast;
   if (!is_broadcast && operation != ExchangeOperation::kScatter) {
     return;
@@ -241,13 +309,35 @@ void AbsentMembers::BeforeCollective(ExchangeOperation operation,
   }
 }
 
-void AbsentMembers::BeforeGathering(ExchangeCall* call, const void* send, Memory* memory) {
-  if (call->root == call->group.rank) {
-    CountObjects(ExchangeOperation::kAllGather, *call, send, memory);
+// Its roots follow each other, so that the first one's number is that of the gathering.
+bool AbsentMembers::BeforeGathering(ExchangeCall* call,
+                                    const void* send,
+                                    void* recv,
+                                    Memory* memory) {
+  ExchangeCall gathering = *call;
+  gathering.sequence -= static_cast<uint64_t>(call->root);
+  const std::optional<ValueHead> head = ContributionOf(ExchangeOperation::kAllGather, gathering);
+  const bool is_own = call->root == call->group.rank;
+  if (is_own && head && memory->AnyValid(send, call->bytes())) {
+    Keep(*head, send, memory);
   }
-  if (!IsPresent(call->group, call->root)) {
-    call->root = call->group.present.front();
+  if (head && (is_own || !IsPresent(call->group, call->root))) {
+    FindContributions(*head, &gathering);
   }
+  if (is_own) {
+    CountObjects(gathering, send, memory);
+  }
+  if (IsPresent(call->group, call->root)) {
+    return false;
+  }
+  const size_t stand_in = StandIns(gathering).Of(call->root);
+  const std::span<const int32_t> present = call->group.present;
+  if (stand_in >= present.size()) {
+    memory->Write(recv, call->bytes(), gathering.recorded[stand_in - present.size()].bytes.data());
+    return true;
+  }
+  call->root = present[stand_in];
+  return false;
 }
 
 void AbsentMembers::Send(const ExchangeCall& call, const void* send, Memory* memory) {

@@ -1,10 +1,11 @@
 // What the absent members of one communicator send to this rank, and what this rank sends to them.
 //
-// While recording, small values that this rank sends (as the root of a broadcast or scatter, or as
-// a sender) go to the worker. Ranks that run later get a book of them (environment PRISM_VALUES, a
-// path, and PRISM_VALUES_BYTES, how much of it) and receive, in place of an absent root or sender,
-// what a recorded one sent (channel/value_book.h). Bytes that not even the root had, because
-// kernels would have written them, are never written here either. If the book has no entry:
+// While recording, small values that this rank sends (as the root of a broadcast or scatter, as a
+// sender, or as a part of a reduction or gathering) go to the worker. Ranks that run later get a
+// book of them (environment PRISM_VALUES, a path, and PRISM_VALUES_BYTES, how much of it) and
+// receive, in place of an absent root or sender, what a recorded one sent (channel/value_book.h).
+// Bytes that not even the root had, because kernels would have written them, are never written here
+// either. If the book has no entry:
 //
 // - a broadcast or scatter leaves the output unchanged, zeros where nothing was ever written;
 // - a receive of integers gets what this rank last sent in the communicator, in as many bytes of
@@ -12,6 +13,9 @@
 // - any other receive gets normals of mean 0 and scale 1/sqrt(elements), so that its norm is about
 //   one, seeded by job and call; above kSmallSlotBytes it gets zeros, above kSmallTransferBytes it
 //   becomes never written.
+//
+// To reductions and gatherings an absent member contributes what it did when it was recorded, else
+// what the nearest known member does (exchange.h).
 //
 // Counted: "values_replayed" (from that very root or sender), "values_of_peer_role" (from one with
 // the same place elsewhere), "absent_root_broadcast" (nothing recorded), "absent_root_large"
@@ -27,10 +31,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <span>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -54,9 +61,10 @@ class AbsentMembers {
                         void* recv,
                         Memory* memory);
 
-  // The same for a broadcast that is part of an all_gather: an absent root's contribution is that
-  // of the lowest present member.
-  static void BeforeGathering(ExchangeCall* call, const void* send, Memory* memory);
+  // The same for a broadcast that is part of an all_gather, to which this rank contributes `send`:
+  // what an absent root contributes is written (true: nothing is left to do), or a present member
+  // is made the root in its place.
+  bool BeforeGathering(ExchangeCall* call, const void* send, void* recv, Memory* memory);
 
   // Does all of a send to, or a receive from, an absent member; of a send to a present one what
   // concerns absent ones: it is kept.
@@ -71,10 +79,15 @@ class AbsentMembers {
                const ExchangeCall& call,
                void* recv,
                Memory* memory);
-  static void CountObjects(ExchangeOperation operation,
-                           const ExchangeCall& call,
-                           const void* send,
-                           Memory* memory);
+  [[nodiscard]] std::optional<channel::ValueHead> ContributionOf(ExchangeOperation operation,
+                                                                 const ExchangeCall& call) const;
+  // Those of absent members, to `call->recorded`.
+  void FindContributions(const channel::ValueHead& head, ExchangeCall* call);
+  void JoinContributions(ExchangeOperation operation,
+                         ExchangeCall* call,
+                         const void* send,
+                         Memory* memory);
+  static void CountObjects(const ExchangeCall& call, const void* send, Memory* memory);
   void TellGuess(const channel::ValueHead& head,
                  const ExchangeCall& call,
                  const channel::FoundValue& found);
@@ -87,7 +100,11 @@ class AbsentMembers {
   // Calls so far, by operation and root. Other collectives are not counted: pipeline stages have
   // different ones in between.
   std::map<std::pair<ExchangeOperation, int32_t>, uint32_t> rooted_;
-  std::map<int32_t, uint32_t> sent_;  // messages so far, by peer
+  // ValueHead's sequence, operation and bytes of the call that contributions were last found for.
+  std::optional<std::tuple<uint32_t, uint8_t, uint32_t>> found_;
+  std::vector<Contribution> recorded_;         // of that call
+  std::deque<std::vector<std::byte>> padded_;  // likewise: recorded ones of another size
+  std::map<int32_t, uint32_t> sent_;           // messages so far, by peer
   std::map<int32_t, uint32_t> received_;
   std::set<std::pair<int32_t, bool>>
       guessed_;  // producers that the worker was told of; speculative?

@@ -1,10 +1,8 @@
 #include "shim/nccl/collective_values.h"
 
 #include <cstdio>
-#include <cstring>
 #include <mutex>
 #include <utility>
-#include <vector>
 
 #include "shim/session.h"
 #include "shim/virtual_device/memory.h"
@@ -62,7 +60,9 @@ ncclResult_t ExchangeCollective(const NcclOp& op, uint32_t sequence, Memory* mem
   ExchangeCall call = CallOf(op, sequence);
   if (op.gathered != nullptr) {
     send = op.gathered;
-    AbsentMembers::BeforeGathering(&call, send, memory);
+    if (op.communicator->absent.BeforeGathering(&call, send, op.recv, memory)) {
+      return ncclSuccess;
+    }
   } else {
     op.communicator->absent.BeforeCollective(op.operation, &call, &send, op.recv, memory);
   }

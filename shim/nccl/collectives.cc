@@ -4,7 +4,6 @@
 
 #include "shim/nccl/export.h"
 #include "shim/nccl/group.h"
-#include "shim/session.h"
 
 namespace prism::shim {
 
@@ -94,12 +93,6 @@ ncclResult_t CheckAndSubmit(DataCall request) {
 
 }  // namespace
 
-}  // namespace prism::shim
-
-using prism::shim::Buffers;
-using prism::shim::CheckAndSubmit;
-using prism::shim::ExchangeOperation;
-
 extern "C" {
 
 // The calls with two buffers: operation, which buffers are needed, further parameters and the
@@ -181,3 +174,4 @@ PRISM_PNCCL(Send);
 PRISM_PNCCL(Recv);
 
 }  // extern "C"
+}  // namespace prism::shim

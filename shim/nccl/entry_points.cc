@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cstdio>
 #include <cstring>
-#include <vector>
 
 #include "graph/base/fnv.h"
 #include "shim/nccl/communicator.h"
@@ -57,18 +56,13 @@ ncclResult_t CreateChild(ncclComm_t* comm, const SplitResult& split) {
 
 }  // namespace
 
-}  // namespace prism::shim
-
-using prism::shim::Communicator;
-using prism::shim::FindCommunicator;
-
 extern "C" {
 
 ncclResult_t ncclGetVersion(int* version) {
   if (version == nullptr) {
-    return prism::shim::Invalid("ncclGetVersion : invalid pointer");
+    return Invalid("ncclGetVersion : invalid pointer");
   }
-  *version = prism::shim::NcclVersion();
+  *version = NcclVersion();
   return ncclSuccess;
 }
 
@@ -77,11 +71,11 @@ ncclResult_t ncclGetVersion(int* version) {
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   static std::atomic<uint32_t> count{0};
   if (id == nullptr) {
-    return prism::shim::Invalid("ncclGetUniqueId : invalid pointer");
+    return Invalid("ncclGetUniqueId : invalid pointer");
   }
   std::memset(id, 0, sizeof(*id));
-  std::snprintf(id->internal, sizeof(id->internal), "prism rank %d number %u",
-                prism::shim::SessionConfig().rank, count.fetch_add(1));
+  std::snprintf(id->internal, sizeof(id->internal), "prism rank %d number %u", SessionConfig().rank,
+                count.fetch_add(1));
   return ncclSuccess;
 }
 
@@ -100,16 +94,16 @@ const char* ncclGetErrorString(ncclResult_t code) {
 }
 
 const char* ncclGetLastError(ncclComm_t /*comm*/) {
-  return prism::shim::LastError();
+  return LastError();
 }
 
 ncclResult_t ncclCommInitRank(ncclComm_t* comm, int nranks, ncclUniqueId id, int rank) {
-  return prism::shim::Init(comm, nranks, rank, &id, 1);
+  return Init(comm, nranks, rank, &id, 1);
 }
 
 ncclResult_t ncclCommInitRankConfig(
     ncclComm_t* comm, int nranks, ncclUniqueId id, int rank, ncclConfig_t* /*config*/) {
-  return prism::shim::Init(comm, nranks, rank, &id, 1);
+  return Init(comm, nranks, rank, &id, 1);
 }
 
 ncclResult_t ncclCommInitRankScalable(ncclComm_t* comm,
@@ -118,26 +112,26 @@ ncclResult_t ncclCommInitRankScalable(ncclComm_t* comm,
                                       int id_count,
                                       ncclUniqueId* ids,
                                       ncclConfig_t* /*config*/) {
-  return prism::shim::Init(comm, nranks, rank, ids, id_count);
+  return Init(comm, nranks, rank, ids, id_count);
 }
 
 ncclResult_t ncclCommInitAll(ncclComm_t* comm, int device_count, const int* /*devices*/) {
   if (device_count != 1) {
-    prism::shim::Refuse("ncclCommInitAll with several devices");
-    return prism::shim::SetLastError(ncclInvalidUsage, "one device a process is supported");
+    Refuse("ncclCommInitAll with several devices");
+    return SetLastError(ncclInvalidUsage, "one device a process is supported");
   }
   ncclUniqueId id = {};
   ncclGetUniqueId(&id);
-  return prism::shim::Init(comm, 1, 0, &id, 1);
+  return Init(comm, 1, 0, &id, 1);
 }
 
 ncclResult_t ncclCommSplit(
     ncclComm_t comm, int color, int key, ncclComm_t* child, ncclConfig_t* /*config*/) {
   Communicator* parent = FindCommunicator(comm);
   if (parent == nullptr || child == nullptr) {
-    return prism::shim::Invalid("ncclCommSplit : invalid communicator");
+    return Invalid("ncclCommSplit : invalid communicator");
   }
-  return prism::shim::CreateChild(child, prism::shim::Split(parent, color, key));
+  return CreateChild(child, Split(parent, color, key));
 }
 
 ncclResult_t ncclCommShrink(ncclComm_t comm,
@@ -148,17 +142,10 @@ ncclResult_t ncclCommShrink(ncclComm_t comm,
                             int /*flags*/) {
   Communicator* parent = FindCommunicator(comm);
   if (parent == nullptr || child == nullptr || excluded == nullptr || excluded_count < 1) {
-    return prism::shim::Invalid("ncclCommShrink : invalid argument");
+    return Invalid("ncclCommShrink : invalid argument");
   }
-  return prism::shim::CreateChild(
-      child,
-      prism::shim::Shrink(parent, {excluded, excluded + static_cast<ptrdiff_t>(excluded_count)}));
-}
-
-ncclResult_t ncclCommFinalize(ncclComm_t comm) {
-  return FindCommunicator(comm) == nullptr
-             ? prism::shim::Invalid("ncclCommFinalize : invalid communicator")
-             : ncclSuccess;
+  return CreateChild(child,
+                     Shrink(parent, {excluded, excluded + static_cast<ptrdiff_t>(excluded_count)}));
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
@@ -167,9 +154,9 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   }
   Communicator* communicator = FindCommunicator(comm);
   if (communicator == nullptr) {
-    return prism::shim::Invalid("ncclCommDestroy : invalid communicator");
+    return Invalid("ncclCommDestroy : invalid communicator");
   }
-  prism::shim::DestroyCommunicator(communicator);
+  DestroyCommunicator(communicator);
   return ncclSuccess;
 }
 
@@ -183,89 +170,89 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
 // Nothing is in flight on a virtual device, so there is nothing to stop.
 ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags) {
   return FindCommunicator(comm) == nullptr || flags != NCCL_REVOKE_DEFAULT
-             ? prism::shim::Invalid("ncclCommRevoke : invalid argument")
+             ? Invalid("ncclCommRevoke : invalid argument")
              : ncclSuccess;
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
   const Communicator* communicator = FindCommunicator(comm);
   if (communicator == nullptr || error == nullptr) {
-    return prism::shim::Invalid("ncclCommGetAsyncError : invalid communicator");
+    return Invalid("ncclCommGetAsyncError : invalid communicator");
   }
   *error = static_cast<ncclResult_t>(communicator->async_error.load());
   return ncclSuccess;
 }
 
 // A fact about a communicator.
-#define PRISM_COMM_GETTER(call, field)                                     \
-  ncclResult_t nccl##call(const ncclComm_t comm, int* value) {             \
-    const Communicator* communicator = FindCommunicator(comm);             \
-    if (communicator == nullptr || value == nullptr) {                     \
-      return prism::shim::Invalid("nccl" #call " : invalid communicator"); \
-    }                                                                      \
-    *value = communicator->field;                                          \
-    return ncclSuccess;                                                    \
-  }                                                                        \
+#define PRISM_COMM_GETTER(call, field)                         \
+  ncclResult_t nccl##call(const ncclComm_t comm, int* value) { \
+    const Communicator* communicator = FindCommunicator(comm); \
+    if (communicator == nullptr || value == nullptr) {         \
+      return Invalid("nccl" #call " : invalid communicator");  \
+    }                                                          \
+    *value = communicator->field;                              \
+    return ncclSuccess;                                        \
+  }                                                            \
   PRISM_PNCCL(call);
 PRISM_COMM_GETTER(CommCount, size)
 PRISM_COMM_GETTER(CommCuDevice, device)
 PRISM_COMM_GETTER(CommUserRank, rank)
 #undef PRISM_COMM_GETTER
 
+// Nothing to do.
+#define PRISM_COMM_DONE(call, ...)                                                             \
+  ncclResult_t nccl##call(__VA_ARGS__) {                                                       \
+    return FindCommunicator(comm) == nullptr ? Invalid("nccl" #call " : invalid communicator") \
+                                             : ncclSuccess;                                    \
+  }                                                                                            \
+  PRISM_PNCCL(call);
+PRISM_COMM_DONE(CommFinalize, ncclComm_t comm)
+PRISM_COMM_DONE(CommDeregister, const ncclComm_t comm, void* /*handle*/)
+PRISM_COMM_DONE(CommWindowDeregister, ncclComm_t comm, ncclWindow_t /*window*/)
+#undef PRISM_COMM_DONE
+
 ncclResult_t ncclGroupStart() {
-  return prism::shim::StartGroup();
+  return StartGroup();
 }
 
 ncclResult_t ncclGroupEnd() {
-  return prism::shim::EndGroup();
+  return EndGroup();
 }
 
 // NCCL rounds sizes up to what the driver recommends for multicast, which no public source states.
 ncclResult_t ncclMemAlloc(void** pointer, size_t size) {
   if (pointer == nullptr) {
-    return prism::shim::Invalid("ncclMemAlloc : invalid pointer");
+    return Invalid("ncclMemAlloc : invalid pointer");
   }
-  prism::shim::Count("nccl_allocations_not_rounded");
+  Count("nccl_allocations_not_rounded");
   *pointer = nullptr;
   return size != 0 && cudaMalloc(pointer, size) != cudaSuccess
-             ? prism::shim::SetLastError(ncclUnhandledCudaError, "Cuda failure 2 'out of memory'")
+             ? SetLastError(ncclUnhandledCudaError, "Cuda failure 2 'out of memory'")
              : ncclSuccess;
 }
 
 ncclResult_t ncclMemFree(void* pointer) {
   return pointer == nullptr || cudaFree(pointer) == cudaSuccess
              ? ncclSuccess
-             : prism::shim::Invalid("ncclMemFree : invalid pointer");
+             : Invalid("ncclMemFree : invalid pointer");
 }
 
 // Registration only changes how a real NCCL moves data; the handle is the buffer itself.
 ncclResult_t ncclCommRegister(const ncclComm_t comm, void* buffer, size_t size, void** handle) {
   if (FindCommunicator(comm) == nullptr || buffer == nullptr || size == 0 || handle == nullptr) {
-    return prism::shim::Invalid("ncclCommRegister : invalid argument");
+    return Invalid("ncclCommRegister : invalid argument");
   }
   *handle = buffer;
   return ncclSuccess;
 }
 
-ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* /*handle*/) {
-  return FindCommunicator(comm) == nullptr
-             ? prism::shim::Invalid("ncclCommDeregister : invalid communicator")
-             : ncclSuccess;
-}
-
 ncclResult_t ncclCommWindowRegister(
     ncclComm_t comm, void* buffer, size_t size, ncclWindow_t* window, int /*flags*/) {
   if (FindCommunicator(comm) == nullptr || buffer == nullptr || size == 0 || window == nullptr) {
-    return prism::shim::Invalid("ncclCommWindowRegister : invalid argument");
+    return Invalid("ncclCommWindowRegister : invalid argument");
   }
   *window = static_cast<ncclWindow_t>(buffer);
   return ncclSuccess;
-}
-
-ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t /*window*/) {
-  return FindCommunicator(comm) == nullptr
-             ? prism::shim::Invalid("ncclCommWindowDeregister : invalid communicator")
-             : ncclSuccess;
 }
 
 ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op,
@@ -276,14 +263,14 @@ ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op,
   Communicator* communicator = FindCommunicator(comm);
   if (communicator == nullptr || op == nullptr || scalar == nullptr || datatype < 0 ||
       datatype >= ncclNumTypes) {
-    return prism::shim::Invalid("ncclRedOpCreatePreMulSum : invalid argument");
+    return Invalid("ncclRedOpCreatePreMulSum : invalid argument");
   }
-  prism::shim::ScaledSum sum;
+  ScaledSum sum;
   sum.live = true;
-  sum.element = static_cast<prism::shim::Element>(datatype);
+  sum.element = static_cast<Element>(datatype);
   sum.on_device = residence == ncclScalarDevice;
   sum.device = scalar;
-  sum.scale = sum.on_device ? 1 : prism::shim::ReadScalar(scalar, sum.element);
+  sum.scale = sum.on_device ? 1 : ReadScalar(scalar, sum.element);
   const std::lock_guard<std::mutex> lock(communicator->mutex);
   auto& sums = communicator->scaled_sums;
   auto free = std::find_if(sums.begin(), sums.end(), [](const auto& each) { return !each.live; });
@@ -299,11 +286,11 @@ ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
   Communicator* communicator = FindCommunicator(comm);
   const auto index = static_cast<size_t>(op - ncclNumOps);
   if (communicator == nullptr || op < ncclNumOps) {
-    return prism::shim::Invalid("ncclRedOpDestroy : invalid argument");
+    return Invalid("ncclRedOpDestroy : invalid argument");
   }
   const std::lock_guard<std::mutex> lock(communicator->mutex);
   if (index >= communicator->scaled_sums.size() || !communicator->scaled_sums[index].live) {
-    return prism::shim::Invalid("ncclRedOpDestroy : invalid reduction operation");
+    return Invalid("ncclRedOpDestroy : invalid reduction operation");
   }
   communicator->scaled_sums[index].live = false;
   return ncclSuccess;
@@ -319,7 +306,6 @@ PRISM_PNCCL(CommInitRankScalable);
 PRISM_PNCCL(CommInitAll);
 PRISM_PNCCL(CommSplit);
 PRISM_PNCCL(CommShrink);
-PRISM_PNCCL(CommFinalize);
 PRISM_PNCCL(CommDestroy);
 PRISM_PNCCL(CommAbort);
 PRISM_PNCCL(CommRevoke);
@@ -329,10 +315,9 @@ PRISM_PNCCL(GroupEnd);
 PRISM_PNCCL(MemAlloc);
 PRISM_PNCCL(MemFree);
 PRISM_PNCCL(CommRegister);
-PRISM_PNCCL(CommDeregister);
 PRISM_PNCCL(CommWindowRegister);
-PRISM_PNCCL(CommWindowDeregister);
 PRISM_PNCCL(RedOpCreatePreMulSum);
 PRISM_PNCCL(RedOpDestroy);
 
 }  // extern "C"
+}  // namespace prism::shim

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "shim/nccl/exchange_rounds.h"
 
@@ -82,13 +83,6 @@ bool Memory::AnyValid(const void* source, size_t bytes) {
   return source != nullptr && bytes != 0;
 }
 
-const char* ExchangeOperationName(ExchangeOperation operation) {
-  constexpr const char* kNames[] = {"barrier",        "all_reduce", "reduce",     "all_gather",
-                                    "reduce_scatter", "broadcast",  "all_to_all", "gather",
-                                    "scatter",        "send",       "recv"};
-  return kNames[static_cast<size_t>(operation)];
-}
-
 bool IsPresent(const ExchangeGroup& group, int32_t member) {
   return std::binary_search(group.present.begin(), group.present.end(), member);
 }
@@ -129,14 +123,47 @@ void Exchange::Copy(void* target, const void* source, size_t bytes) {
   }
 }
 
-void Exchange::FillAbsentSlots(const ExchangeGroup& group, std::byte* slots, size_t bytes) {
-  const std::byte* lowest = slots + static_cast<size_t>(group.present.front()) * bytes;
+StandIns::StandIns(const ExchangeCall& call) {
+  const std::span<const int32_t> present = call.group.present;
+  for (size_t i = 0; i < present.size(); ++i) {
+    known_.emplace_back(present[i], i);
+  }
+  if (call.recorded.empty()) {
+    known_.resize(1);
+  }
+  for (size_t i = 0; i < call.recorded.size(); ++i) {
+    known_.emplace_back(call.recorded[i].member, present.size() + i);
+  }
+  std::ranges::sort(known_);
+}
+
+size_t StandIns::Of(int32_t member) const {
+  const auto above =
+      std::ranges::lower_bound(known_, member, {}, &std::pair<int32_t, size_t>::first);
+  if (above == known_.begin()) {
+    return above->second;
+  }
+  const auto below = std::prev(above);
+  const bool is_below = above == known_.end() || member - below->first <= above->first - member;
+  return is_below ? below->second : above->second;
+}
+
+void Exchange::FillAbsentSlots(const ExchangeCall& call, std::byte* slots) {
+  const ExchangeGroup& group = call.group;
+  const size_t bytes = call.bytes();
+  const StandIns stand_ins(call);
   for (int32_t rank = 0; rank < group.size; ++rank) {
     std::byte* slot = slots + static_cast<size_t>(rank) * bytes;
     const bool keep =
         memory_->KeepsLargeSlots() && bytes > kSmallSlotBytes && memory_->AnyValid(slot, bytes);
-    if (!IsPresent(group, rank) && !keep) {
-      Copy(slot, lowest, bytes);
+    if (IsPresent(group, rank) || keep) {
+      continue;
+    }
+    const size_t index = stand_ins.Of(rank);
+    if (index < group.present.size()) {
+      Copy(slot, slots + static_cast<size_t>(group.present[index]) * bytes, bytes);
+    } else {
+      memory_->Write(slot, bytes, call.recorded[index - group.present.size()].bytes.data());
     }
   }
 }
@@ -243,7 +270,7 @@ ExchangeStatus Exchange::Gather(ExchangeOperation operation,
         }
       });
   if (status.ok() && receives) {
-    FillAbsentSlots(call.group, static_cast<std::byte*>(recv), bytes);
+    FillAbsentSlots(call, static_cast<std::byte*>(recv));
   }
   return status;
 }
@@ -340,7 +367,7 @@ ExchangeStatus Exchange::AllToAll(const ExchangeCall& call, const void* send, vo
       return {};
     }
   }
-  FillAbsentSlots(call.group, static_cast<std::byte*>(recv), bytes);
+  FillAbsentSlots(call, static_cast<std::byte*>(recv));
   return {};
 }
 

@@ -44,7 +44,13 @@ enum class ExchangeOperation : uint8_t {
   kRecv,
 };
 
-const char* ExchangeOperationName(ExchangeOperation operation);
+// Of a collective as graph/program/collective_kinds.h has it, but for the barrier.
+inline const char* ExchangeOperationName(ExchangeOperation operation) {
+  constexpr const char* kNames[] = {"barrier",        "all_reduce", "reduce",     "all_gather",
+                                    "reduce_scatter", "broadcast",  "all_to_all", "gather",
+                                    "scatter",        "send",       "recv"};
+  return kNames[static_cast<size_t>(operation)];
+}
 
 // One chunk of a reduction (CombineContributions).
 struct ReductionCall {
@@ -82,6 +88,12 @@ struct ExchangeGroup {
 // Whether a member of the group runs in the sandbox.
 bool IsPresent(const ExchangeGroup& group, int32_t member);
 
+// What an absent member is known to contribute to a call of this size.
+struct Contribution {
+  int32_t member = 0;
+  std::span<const std::byte> bytes;
+};
+
 // One call. `count` is in elements and counts as NCCL's argument of that name does: the whole
 // buffer of all_reduce, reduce, broadcast, send and recv; one rank's contribution to all_gather and
 // gather; one rank's result of reduce_scatter and scatter; one peer's block of all_to_all.
@@ -92,9 +104,24 @@ struct ExchangeCall {
   Element element = Element::kUint8;
   Reduction reduction;
   int32_t root = -1;                            // or the peer of send and recv
+  std::span<const Contribution> recorded = {};  // of absent members, ascending; at most kChunkBytes
   const std::atomic<bool>* given_up = nullptr;  // set by another thread: a collective stops waiting
 
   [[nodiscard]] size_t bytes() const { return count * ElementBytes(element); }
+};
+
+// Whose contribution stands for a member's: its own if it is present or recorded, else that of the
+// nearest member of those, the lower of two. Where none is recorded, that of the lowest present
+// one.
+class StandIns {
+ public:
+  explicit StandIns(const ExchangeCall& call);
+
+  // An index into call.group.present if it is below that size, else into call.recorded after it.
+  [[nodiscard]] size_t Of(int32_t member) const;
+
+ private:
+  std::vector<std::pair<int32_t, size_t>> known_;  // member, what Of returns; ascending
 };
 
 // One send (`send` set) or receive (`recv` set) with call.root as peer. Skipped if it has no bytes.
@@ -174,7 +201,7 @@ class Exchange {
                            const Take& take);
   // A broadcast or scatter whose root is absent: the target keeps its contents, if it has any.
   ExchangeStatus MeetWithoutRoot(internal::Rounds* rounds, void* target, size_t bytes);
-  void FillAbsentSlots(const ExchangeGroup& group, std::byte* slots, size_t bytes);
+  void FillAbsentSlots(const ExchangeCall& call, std::byte* slots);
   friend class TransferRun;
   void Copy(void* target, const void* source, size_t bytes);
 
@@ -182,8 +209,8 @@ class Exchange {
   Memory* memory_;
 };
 
-// Slots of absent members of an all_gather up to this size always get the lowest present rank's
-// bytes (pickled objects, sizes, norms); larger ones only if nothing was ever written there, so
+// Slots of absent members of an all_gather up to this size always get the bytes of those that stand
+// for them (pickled objects, sizes, norms); larger ones only if nothing was ever written there, so
 // that parameters loaded from a checkpoint survive.
 inline constexpr size_t kSmallSlotBytes = 64U << 10U;
 

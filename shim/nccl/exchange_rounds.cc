@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstring>
 #include <vector>
 
 namespace prism::shim::internal {
@@ -176,10 +175,30 @@ void Rounds::ReduceTo(void* target, size_t bytes) {
   if (scratch_ == nullptr) {
     scratch_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
   }
-  const auto absent = call_.group.size - static_cast<int32_t>(chunks.size());
+  auto absent = call_.group.size - static_cast<int32_t>(chunks.size());
+  if (!call_.recorded.empty()) {
+    chunks = WithRecorded(chunks);
+    absent = 0;
+  }
   memory_->Reduce(
       {{chunks, absent}, call_.element, call_.reduction, bytes / ElementBytes(call_.element)},
       target, scratch_.get());
+}
+
+// A chunk for every member, by those who stand for them.
+std::vector<const std::byte*> Rounds::WithRecorded(
+    const std::vector<const std::byte*>& present) const {
+  const StandIns stand_ins(call_);
+  std::vector<const std::byte*> all;
+  for (int32_t member = 0; member < call_.group.size; ++member) {
+    const auto own = std::ranges::lower_bound(call_.group.present, member);
+    const size_t index = own != call_.group.present.end() && *own == member
+                             ? static_cast<size_t>(own - call_.group.present.begin())
+                             : stand_ins.Of(member);
+    all.push_back(index < present.size() ? present[index]
+                                         : call_.recorded[index - present.size()].bytes.data());
+  }
+  return all;
 }
 
 void Rounds::CopyTo(void* target, size_t index, size_t bytes) {

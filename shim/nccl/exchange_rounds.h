@@ -33,6 +33,9 @@ class Rounds {
   [[nodiscard]] bool NothingValid() const;
   [[nodiscard]] const std::byte* Chunk(size_t index) const;
 
+  [[nodiscard]] std::vector<const std::byte*> WithRecorded(
+      const std::vector<const std::byte*>& present) const;
+
   // Writes the reduction of all chunks, absent members included, to `target`.
   void ReduceTo(void* target, size_t bytes);
   // Writes the chunk of a member to `target`.

@@ -1,7 +1,6 @@
 // Which ranks of the job the members of a communicator are.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <vector>
 

@@ -4,7 +4,6 @@
 // compiled without fused ones).
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>

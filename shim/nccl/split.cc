@@ -1,7 +1,6 @@
 #include "shim/nccl/split.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <mutex>
 #include <utility>
 

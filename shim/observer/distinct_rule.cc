@@ -2,11 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <string_view>
-#include <vector>
 
 #include <ATen/ATen.h>
 

@@ -1,9 +1,6 @@
 #include "shim/observer/list_results.h"
 
 #include <cstddef>
-#include <memory>
-#include <string_view>
-#include <utility>
 
 #include <ATen/ATen.h>
 

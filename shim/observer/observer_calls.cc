@@ -1,11 +1,40 @@
 #include "shim/observer/observer_calls.h"
 
+#include "shim/channel/frameworks.h"
 #include "shim/clock/host_meter.h"
+#include "shim/python_code.h"
 #include "shim/session.h"
 #include "shim/virtual_device/capture.h"
 
 using prism::channel::Record;
 using prism::channel::RecordKind;
+
+namespace {
+
+// Once a process. Which modules are loaded says more than what the program's own files import.
+bool NameFrameworks() {
+  int (*ensure)() = nullptr;
+  void (*release)(int) = nullptr;
+  void* (*modules)() = nullptr;
+  void* (*find)(void*, const char*) = nullptr;
+  if (prism::shim::SessionMode() != prism::channel::Mode::kRecord ||
+      !prism::shim::FindPythonCall("PyGILState_Ensure", &ensure) ||
+      !prism::shim::FindPythonCall("PyGILState_Release", &release) ||
+      !prism::shim::FindPythonCall("PyImport_GetModuleDict", &modules) ||
+      !prism::shim::FindPythonCall("PyDict_GetItemString", &find)) {
+    return false;
+  }
+  const int state = ensure();
+  for (const prism::channel::Framework& framework : prism::channel::kFrameworks) {
+    if (find(modules(), framework.module) != nullptr) {
+      prism::shim::DefineOnce(prism::channel::Table::kFramework, framework.module);
+    }
+  }
+  release(state);
+  return true;
+}
+
+}  // namespace
 
 extern "C" {
 
@@ -23,6 +52,7 @@ void prism_shim_backward_op(int begin) {
 }
 
 void prism_shim_optimizer_step(int begin) {
+  [[maybe_unused]] static const bool are_named = NameFrameworks();
   prism::shim::SeePhase(prism::channel::kInOptimizer, begin != 0);
 }
 

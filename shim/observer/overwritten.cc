@@ -1,11 +1,9 @@
 #include "shim/observer/overwritten.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <optional>
 #include <string_view>
 #include <unordered_set>
-#include <vector>
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>

@@ -1,10 +1,7 @@
 #include "shim/observer/random_rule.h"
 
-#include <cstddef>
-#include <cstdint>
 #include <numeric>
 #include <utility>
-#include <vector>
 
 #include "graph/base/mix.h"
 

@@ -192,7 +192,8 @@ at::Tensor ReadWritten(const at::Tensor& tensor) {
   const int64_t span = Span(tensor);
   const size_t bytes = static_cast<size_t>(span) * tensor.element_size();
   if (bytes > kMaxRuleBytes) {
-    return {};
+    return tensor.nbytes() > kMaxRuleBytes || IsWrittenAtOnce(tensor) ? at::Tensor()
+                                                                      : ReadParts(tensor);
   }
   at::Tensor host = at::empty({span}, tensor.options().device(at::kCPU));
   if (bytes != 0 && prism_shim_read(host.data_ptr(), tensor.data_ptr(), bytes) != bytes) {
@@ -342,6 +343,41 @@ void TrueResults::End(const std::vector<c10::IValue>& outputs) {
     if (is_written(outputs[i]) && stack_[i].isTensor()) {
       WriteResult(stack_[i].toTensor(), outputs[i].toTensor());
     }
+  }
+}
+
+std::unique_ptr<KnownParts> KnownParts::Begin(std::string_view op,
+                                              c10::ArrayRef<const c10::IValue> inputs) {
+  if (op != "aten::cat" || inputs.size() < 2 || !inputs[0].isTensorList() || !inputs[1].isInt()) {
+    return nullptr;
+  }
+  const Unobserved guard;
+  auto known = std::make_unique<KnownParts>();
+  known->axis_ = inputs[1].toInt();
+  int64_t begin = 0;
+  size_t bytes = 0;
+  for (const c10::IValue& input : inputs[0].toListRef()) {
+    const at::Tensor& tensor = input.toTensor();
+    if (!IsPlain(tensor) || !tensor.is_cuda()) {
+      return nullptr;
+    }
+    if (tensor.numel() == 0) {  // of whatever shape
+      continue;
+    }
+    bytes += tensor.nbytes();
+    at::Tensor part = ReadWritten(tensor);
+    if (part.defined()) {
+      known->parts_.emplace_back(begin, std::move(part));
+    }
+    begin += tensor.size(known->axis_);
+  }
+  return known->parts_.empty() || bytes > kMaxRuleBytes ? nullptr : std::move(known);
+}
+
+void KnownParts::End(const std::vector<c10::IValue>& outputs) const {
+  const Unobserved guard;
+  for (const auto& [begin, part] : parts_) {
+    WriteResult(part, outputs[0].toTensor().narrow(axis_, begin, part.size(axis_)));
   }
 }
 

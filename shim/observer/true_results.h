@@ -7,11 +7,14 @@
 // it began; composite ops are computed at each level, with the same result.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 #include <ATen/record_function.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -51,6 +54,21 @@ class TrueResults {
   bool has_run_ = false;
   bool answers_count_ = false;
   bool gives_counts_ = false;
+};
+
+// What a cat joins that is not known in whole: parts that are keep their values, of whatever type.
+// So a count that travels with sums, as SyncBatchNorm's does, is known on the other side.
+class KnownParts {
+ public:
+  // Copies the parts; null if none is known.
+  static std::unique_ptr<KnownParts> Begin(std::string_view op,
+                                           c10::ArrayRef<const c10::IValue> inputs);
+
+  void End(const std::vector<c10::IValue>& outputs) const;
+
+ private:
+  int64_t axis_ = 0;
+  std::vector<std::pair<int64_t, at::Tensor>> parts_;  // with where they begin along the axis
 };
 
 // A tensor of the device, or of the host, as a host tensor; undefined if it is large or not

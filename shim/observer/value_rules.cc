@@ -39,7 +39,8 @@ enum class Rule {
   kCompute,
   kLists,
   kSelect,
-  kDistinct
+  kDistinct,
+  kParts
 };
 
 // What the end of a call needs: its inputs are gone by then, its outputs do not exist before.
@@ -51,6 +52,7 @@ struct RuleScope : at::ObserverContext {
   std::unique_ptr<TrueResults> results;  // kCompute
   std::unique_ptr<ListResults> lists;
   std::unique_ptr<AssumedDistinct> distinct;
+  std::unique_ptr<KnownParts> parts;
   int64_t choices = 0;  // kSelect: among that many, along this axis
   int64_t axis = -1;
   int64_t dims = 0;  // of what is chosen from
@@ -281,6 +283,11 @@ std::unique_ptr<RuleScope> BeginCompute(const at::RecordFunction& function,
     scope->rule = Rule::kDistinct;
     return scope;
   }
+  scope->parts = KnownParts::Begin(function.name(), function.inputs());
+  if (scope->parts != nullptr) {
+    scope->rule = Rule::kParts;
+    return scope;
+  }
   return BeginSelect(function, std::move(scope));
 }
 
@@ -330,6 +337,7 @@ std::unique_ptr<RuleScope> ApplyAtStart(const Plan& plan, const at::RecordFuncti
       return scope->lists != nullptr ? std::move(scope) : nullptr;
     case Rule::kSelect:
     case Rule::kDistinct:
+    case Rule::kParts:
       break;
   }
   return nullptr;
@@ -347,6 +355,9 @@ void ApplyAtEnd(const RuleScope& scope, const std::vector<c10::IValue>& outputs)
   }
   if (scope.rule == Rule::kDistinct) {
     return scope.distinct->End(outputs);
+  }
+  if (scope.rule == Rule::kParts) {
+    return scope.parts->End(outputs);
   }
   if (outputs.empty() || !IsSmallAndDense(outputs[0])) {
     return;

@@ -7,17 +7,18 @@ functions are replaced, not names, because other modules hold the functions alre
 import ctypes
 import functools
 import dataclasses
-import importlib.machinery
+import importlib.util
 import inspect
 import os
 import sys
 import threading
 import types
+import weakref
 
 _shim = ctypes.CDLL(None)
 
 
-def _root_is_absent(c10d, group, src, group_src):
+def _root_is_other(c10d, group, src, group_src):
     group = c10d._group_or_default_group(group)
     if c10d._rank_not_in_group(group):
         return False
@@ -25,7 +26,7 @@ def _root_is_absent(c10d, group, src, group_src):
         root = 0 if src is None else src
     else:
         root = c10d.get_global_rank(group, group_src)
-    return _shim.prism_shim_rank_is_present(root) == 0
+    return root != c10d.get_rank()
 
 
 # Releases from 2.15 on have one more argument: how objects are written.
@@ -34,7 +35,7 @@ def _format_of(weights_only):
 
 
 def _broadcast_own(c10d, object_list, src, group, device, group_src, weights_only=None):
-    """broadcast_object_list of an absent root.
+    """broadcast_object_list of another root, the same calls whether it is absent or not.
 
     Every tensor starts as it would if the objects here were the root's, so that a broadcast that has
     nothing to give leaves them as they are.
@@ -66,7 +67,7 @@ def _broadcast_own(c10d, object_list, src, group, device, group_src, weights_onl
 
 
 def _scatter_own(c10d, output_list, input_list, src, group, group_src, weights_only=None):
-    """scatter_object_list of an absent root: the same calls, and what is there stays."""
+    """scatter_object_list of another root: the same calls; of an absent one what is there stays."""
     del input_list
     group = c10d._group_or_default_group(group)
     device = c10d._get_object_coll_device(group)
@@ -86,6 +87,44 @@ def _scatter_own(c10d, output_list, input_list, src, group, group_src, weights_o
         output_list[0] = c10d._tensor_to_object(output, size, group, *_format_of(weights_only))
 
 
+def _has_absent(c10d, group):
+    # torch.distributed.rpc makes a group of all ranks that c10d does not know.
+    ranks = c10d._world.pg_group_ranks.get(group, range(group.size()))
+    return any(_shim.prism_shim_rank_is_present(rank) == 0 for rank in ranks)
+
+
+def _object_in(c10d, row, size, own, group, format_):
+    """What a member gave. One of which nothing is known gave the bytes of this rank, `own`, whatever
+    size is known of it."""
+    row, size = row.cpu(), int(size)  # copied whatever it is: the calls depend on no value
+    if not c10d.torch.equal(row[:own.numel()], own):
+        try:
+            return c10d._tensor_to_object(row, size, group, *format_)
+        except Exception:  # bytes of one rank and the size of another: neither is whole
+            pass
+    return c10d._tensor_to_object(own, own.numel(), group, *format_)
+
+
+def _all_gather_own(c10d, object_list, obj, group, weights_only=None):
+    """all_gather_object: the same calls."""
+    torch = c10d.torch
+    group = c10d._group_or_default_group(group)
+    device = c10d._get_object_coll_device(group)
+    format_ = _format_of(weights_only)
+    own, _ = c10d._object_to_tensor(obj, torch.device("cpu"), group, *format_)
+    tensor, size = c10d._object_to_tensor(obj, device, group, *format_)
+    ranks = group.size()
+    sizes = list(torch.zeros(ranks, dtype=torch.long, device=device).split(1))
+    c10d.all_gather(sizes, size, group=group)
+    largest = int(max(sizes).item())
+    tensor.resize_(largest)
+    gathered = torch.empty(largest * ranks, dtype=torch.uint8, device=device)
+    rows = list(gathered.split(largest))
+    c10d.all_gather(rows, tensor, group=group)
+    for i, row in enumerate(rows):
+        object_list[i] = _object_in(c10d, row, sizes[i], own, group, format_)
+
+
 def _gathers_of_absent(c10d, group, dst, group_dst):
     group = c10d._group_or_default_group(group)
     if c10d._rank_not_in_group(group):
@@ -94,8 +133,7 @@ def _gathers_of_absent(c10d, group, dst, group_dst):
         dst = 0
     if c10d._canonicalize_group_rank(group, dst, group_dst, return_global=False) != group.rank():
         return False
-    return any(_shim.prism_shim_rank_is_present(rank) == 0
-               for rank in c10d.get_process_group_ranks(group))
+    return _has_absent(c10d, group)
 
 
 def _gather_own(c10d, obj, object_gather_list, dst, group, group_dst, weights_only=None):
@@ -104,6 +142,7 @@ def _gather_own(c10d, obj, object_gather_list, dst, group, group_dst, weights_on
     torch = c10d.torch
     group = c10d._group_or_default_group(group)
     device = c10d._get_object_coll_device(group)
+    own, _ = c10d._object_to_tensor(obj, torch.device("cpu"), group, *_format_of(weights_only))
     tensor, size = c10d._object_to_tensor(obj, device, group, *_format_of(weights_only))
     ranks = group.size()
     sizes = list(torch.zeros(ranks, dtype=torch.long, device=device).split(1))
@@ -115,8 +154,8 @@ def _gather_own(c10d, obj, object_gather_list, dst, group, group_dst, weights_on
     # No pickled object begins with a zero.
     for i, first in enumerate(gathered[:, 0].tolist()):
         object_gather_list[i] = (
-            obj if first == 0 else c10d._tensor_to_object(gathered[i], sizes[i], group,
-                                                          *_format_of(weights_only)))
+            obj if first == 0 else _object_in(c10d, gathered[i], sizes[i], own, group,
+                                              _format_of(weights_only)))
 
 
 def _replace_bodies(c10d):
@@ -140,15 +179,20 @@ def _replace_bodies(c10d):
         function.__code__ = bodies["body"].__code__
         function.__defaults__ = None
 
-    def root_is_absent(given):
-        return _root_is_absent(c10d, given["group"], given["src"], given["group_src"])
+    def root_is_other(given):
+        return _root_is_other(c10d, given["group"], given["src"], given["group_src"])
 
     def gathers_of_absent(given):
         return _gathers_of_absent(c10d, given["group"], given["dst"], given["group_dst"])
 
+    def gathers_all_with_absent(given):
+        group = c10d._group_or_default_group(given["group"])
+        return not c10d._rank_not_in_group(group) and _has_absent(c10d, group)
+
     bodies = {}
-    replace("broadcast_object_list", root_is_absent, _broadcast_own)
-    replace("scatter_object_list", root_is_absent, _scatter_own)
+    replace("all_gather_object", gathers_all_with_absent, _all_gather_own)
+    replace("broadcast_object_list", root_is_other, _broadcast_own)
+    replace("scatter_object_list", root_is_other, _scatter_own)
     replace("gather_object", gathers_of_absent, _gather_own)
     if tuple(int(part) for part in c10d.torch.__version__.split(".")[:2]) < (2, 8):
         _tell_members(c10d)
@@ -210,12 +254,26 @@ def _tell_calls(c10d):
             frame = frame.f_back
         return found
 
+    def line_text(frame):
+        return f"prism:line:{frame.f_lineno}:{frame.f_code.co_name}:{frame.f_code.co_filename}"
+
     def tell_line():
         frame = (line_of(sys._getframe().f_back)
                  or line_of(sys._current_frames().get(threading.main_thread().ident)))
         if frame is not None:
-            code = frame.f_code
-            tell(f"prism:line:{frame.f_lineno}:{code.co_name}:{code.co_filename}")
+            line = line_text(frame)
+            if conditions and line not in markers:
+                conditions.see(frame)
+            tell(line)
+
+    def is_own(file):
+        return not file.startswith(frameworks) and f"{os.sep}site-packages{os.sep}" not in file
+
+    conditions = None
+    if os.environ.get("RANK") == "0":  # what it finds, it finds for all
+        conditions = RankConditions(  # of rank_conditions.py, which stands before
+            int(os.environ.get("WORLD_SIZE", "1")), is_own,
+            lambda kind, rank, file, line: tell(f"prism:{kind}:{rank}:{line}:{file}"))
 
     make_group = c10d._new_process_group_helper
     signature = inspect.signature(make_group)
@@ -231,7 +289,105 @@ def _tell_calls(c10d):
         return make_group(*positional, **named)
 
     c10d._new_process_group_helper = make_and_tell
+    _watch_buffers(c10d, tell, lambda frame: line_text(line_of(frame) or frame))
+    _tell_store(c10d, tell, tell_line, frameworks)
     _shim.prism_shim_report_lines_by(ctypes.py_object(tell_line))
+
+
+def _tell_store(c10d, tell, tell_line, frameworks):
+    """What the program itself reads from the store or waits for; calls in a loop count once."""
+    last = []
+
+    def watch(name):
+        function = getattr(c10d.Store, name)
+
+        @functools.wraps(function)
+        def call(self, keys, *rest):
+            caller = sys._getframe(1)
+            place = (keys, caller.f_code, caller.f_lineno)
+            if not caller.f_code.co_filename.startswith(frameworks) and last != [place]:
+                last[:] = [place]
+                tell_line()
+                what = f"key {keys}" if isinstance(keys, str) else f"keys {', '.join(keys)}"
+                tell(f"prism:store:store.{name} of {what}")
+            return function(self, keys, *rest)
+
+        setattr(c10d.Store, name, call)
+
+    for each in ("get", "wait"):
+        watch(each)
+
+
+# Collectives of c10d.ProcessGroup, by what a program calls them; the last three by their names from
+# torch 2.14 on.
+_COLLECTIVES = {"allreduce": "all_reduce", "allreduce_coalesced": "all_reduce", "broadcast": "broadcast",
+                "reduce": "reduce", "allgather": "all_gather", "_allgather_base": "all_gather",
+                "reduce_scatter": "reduce_scatter", "_reduce_scatter_base": "reduce_scatter",
+                "alltoall": "all_to_all", "alltoall_base": "all_to_all",
+                "all_gather_single": "all_gather", "reduce_scatter_single": "reduce_scatter",
+                "all_to_all_single": "all_to_all"}
+
+
+def _watch_buffers(c10d, tell, line_of):
+    """Tells of collectives whose buffers overlap, and of tensors that change while one uses them.
+
+    A tensor's version counts for all that shares its memory: only one that is all of its memory has
+    surely been changed itself.
+    """
+    tensor, parameter = c10d.torch.Tensor, c10d.torch.nn.Parameter
+    in_use = weakref.WeakKeyDictionary()  # by work: its call, that call's line, tensors and versions
+
+    def tensors_in(given):
+        for each in given:
+            if type(each) in (tensor, parameter):
+                yield each
+            elif isinstance(each, (list, tuple)):
+                yield from tensors_in(each)
+
+    def overlap(group, name, output, input):
+        begin = max(output.data_ptr(), input.data_ptr())
+        end = min(output.data_ptr() + output.nbytes, input.data_ptr() + input.nbytes)
+        if begin >= end or _COLLECTIVES[name] == "all_to_all":
+            return begin < end
+        part, whole = (input, output) if _COLLECTIVES[name] == "all_gather" else (output, input)
+        return part.data_ptr() != whole.data_ptr() + group.rank() * part.nbytes
+
+    def is_watched(each):
+        return (each.is_cuda and not each.is_inference()
+                and each.nbytes == each.untyped_storage().nbytes())
+
+    def watch(name):
+        function = getattr(c10d.ProcessGroup, name)
+
+        @functools.wraps(function)
+        def call(self, *given, **named):
+            if (name.endswith(("_base", "_single"))
+                    and all(type(each) is tensor and each.is_cuda for each in given[:2])
+                    and overlap(self, name, *given[:2])):
+                tell("prism:overlap:")
+            work = function(self, *given, **named)
+            watched = [(weakref.ref(each), each._version) for each in tensors_in(given)
+                       if is_watched(each)]
+            if work is not None and watched:
+                in_use[work] = (_COLLECTIVES[name], line_of(sys._getframe(1)), watched)
+            return work
+
+        setattr(c10d.ProcessGroup, name, call)
+
+    wait = c10d.Work.wait
+
+    @functools.wraps(wait)
+    def look_and_wait(self, *given, **named):
+        name, line, watched = in_use.pop(self, ("", "", ()))
+        if any(each() is not None and each()._version != version for each, version in watched):
+            tell(line)
+            tell(f"prism:change:{name}")
+        return wait(self, *given, **named)
+
+    c10d.Work.wait = look_and_wait
+    for each in _COLLECTIVES:
+        if hasattr(c10d.ProcessGroup, each):  # releases have other names for some
+            watch(each)
 
 
 def _add_absent_agents(rendezvous):
@@ -356,7 +512,7 @@ class _ChangeOnImport:
 
     def find_spec(self, name, path, target=None):
         change = self.changes.pop(name, None)
-        spec = importlib.machinery.PathFinder.find_spec(name, path, target) if change else None
+        spec = importlib.util.find_spec(name) if change else None
         if spec is not None:
             execute = spec.loader.exec_module
 

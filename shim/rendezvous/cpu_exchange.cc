@@ -1,14 +1,22 @@
 #include "shim/rendezvous/cpu_exchange.h"
 
+#include <stdlib.h>
+
 #include <algorithm>
+#include <bit>
+#include <cinttypes>
 #include <cstdio>
 #include <map>
 #include <mutex>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "graph/base/divide.h"
 #include "graph/base/fnv.h"
+#include "shim/clock/spend.h"
+#include "shim/counters.h"
 #include "shim/nccl/absent_members.h"
 #include "shim/nccl/communicator.h"
 #include "shim/nccl/exchange.h"
@@ -44,6 +52,57 @@ uint64_t DistinctIdentity(uint64_t identity) {
 
 bool IsTransfer(ExchangeOperation operation) {
   return operation == ExchangeOperation::kSend || operation == ExchangeOperation::kRecv;
+}
+
+// Between hosts, through the kernel's sockets (launch/emulate/run/run_context.cc).
+struct HostNetwork {
+  int64_t message_ns = 0;
+  int64_t bytes_per_s = 0;  // 0: messages take only their latency
+};
+
+const HostNetwork& GetHostNetwork() {
+  static const HostNetwork network = [] {
+    HostNetwork given;
+    if (const char* const text = getenv("PRISM_HOST_NETWORK"); text != nullptr) {
+      sscanf(text, "%" SCNd64 " %" SCNd64, &given.message_ns, &given.bytes_per_s);
+    }
+    return given;
+  }();
+  return network;
+}
+
+// What gloo's algorithms send one after the other: messages, and how many times the bytes pass a
+// connection. Rings for reductions and gatherings (its default), a dissemination for the barrier, a
+// binomial tree for broadcasts; the root of a gathering takes one message of each other member.
+struct Steps {
+  double messages;
+  double passes;
+};
+
+Steps StepsOf(ExchangeOperation operation, int32_t size) {
+  const double others = size - 1;
+  const double share = others / size;
+  const auto doublings = static_cast<double>(std::bit_width(static_cast<uint32_t>(size - 1)));
+  switch (operation) {
+    case ExchangeOperation::kBarrier:
+      return {doublings, 0};
+    case ExchangeOperation::kBroadcast:
+      return {doublings, doublings};
+    case ExchangeOperation::kAllReduce:
+    case ExchangeOperation::kReduce:
+      return {2 * others, 2 * share};
+    case ExchangeOperation::kAllGather:
+    case ExchangeOperation::kReduceScatter:
+    case ExchangeOperation::kAllToAll:
+      return {others, share};
+    case ExchangeOperation::kGather:
+    case ExchangeOperation::kScatter:
+      return {1, share};
+    case ExchangeOperation::kSend:
+    case ExchangeOperation::kRecv:
+      return {1, 1};
+  }
+  return {0, 0};
 }
 
 ExchangeCall CallOf(const CpuExchangeGroup& group, const CpuCall& asked) {
@@ -99,6 +158,24 @@ CpuExchangeGroup* prism_shim_cpu_group(const prism::shim::CpuGroupSpec* spec) {
   group->present = prism::shim::PresentRanks(members, spec->size, spec->rank);
   group->absent.Describe(members, spec->size);
   return group;
+}
+
+void prism_shim_cpu_spend(const CpuExchangeGroup* group, uint8_t operation, uint64_t bytes) {
+  if (group->size < 2 || !prism::shim::ThreadIssuesOps()) {
+    return;
+  }
+  const auto kind = static_cast<prism::shim::ExchangeOperation>(operation);
+  const prism::shim::Steps steps = prism::shim::StepsOf(kind, group->size);
+  const prism::shim::HostNetwork& network = prism::shim::GetHostNetwork();
+  // Pickled objects vary by a few bytes from one iteration to the next.
+  constexpr uint64_t kPageBytes = 4096;
+  const double moved = steps.passes * static_cast<double>(prism::RoundUp(bytes, kPageBytes));
+  const double rate = static_cast<double>(network.bytes_per_s);
+  const double ns = steps.messages * static_cast<double>(network.message_ns) +
+                    (rate > 0 ? moved / rate * 1e9 : 0);
+  prism::shim::Count(std::string("cpu_collectives:") + ExchangeOperationName(kind));
+  prism::shim::EmitCounters();
+  prism::shim::Spend(static_cast<int64_t>(ns));
 }
 
 int prism_shim_cpu_present_count(const CpuExchangeGroup* group) {

@@ -37,6 +37,11 @@ struct CpuExchangeGroup;  // opaque; lives until the process ends
 
 extern "C" {
 prism::shim::CpuExchangeGroup* prism_shim_cpu_group(const prism::shim::CpuGroupSpec* spec);
+// The calling thread begins such an operation (ExchangeOperation), which takes it host time;
+// `bytes`: of the larger of its buffers.
+void prism_shim_cpu_spend(const prism::shim::CpuExchangeGroup* group,
+                          uint8_t operation,
+                          uint64_t bytes);
 int prism_shim_cpu_present_count(const prism::shim::CpuExchangeGroup* group);
 // Runs one collective, or `count` sends and receives at once. Blocks until everything is complete
 // on this member. Returns 0, or 1 with the reason in `message`, which has kCpuMessageBytes.
@@ -44,6 +49,9 @@ int prism_shim_cpu_run(prism::shim::CpuExchangeGroup* group,
                        const prism::shim::CpuCall* calls,
                        uint64_t count,
                        char* message);
+// For prism check: a note, behind the program's line if it says a call. Only the main thread's,
+// since the order of threads is chance. False: it was not told.
+bool prism_shim_cpu_tell(const char* note, bool is_call);
 // Whether a rank of the job runs in the sandbox together with this one.
 int prism_shim_rank_is_present(int32_t global_rank);
 }

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdlib>
 #include <numeric>
+#include <sstream>
 #include <string>
 
 #include <c10/util/Exception.h>
@@ -29,6 +30,20 @@ std::string NameOf(const c10::intrusive_ptr<c10d::Store>& store) {
   const bool served = dynamic_cast<c10d::TCPStore*>(base.get()) != nullptr ||
                       dynamic_cast<c10d::FileStore*>(base.get()) != nullptr;
   return served ? store->get_to_str(kNameKey) : "";
+}
+
+// FIRST/STRIDE/COUNT, or numbers with commas.
+std::string MembersText(const std::vector<int64_t>& ranks) {
+  const int64_t stride = ranks.size() > 1 ? ranks[1] - ranks[0] : 1;
+  bool is_even = stride > 0;
+  std::ostringstream list;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    is_even = is_even && ranks[i] == ranks[0] + stride * static_cast<int64_t>(i);
+    list << (i == 0 ? "" : ",") << ranks[i];
+  }
+  std::ostringstream even;
+  even << ranks[0] << "/" << stride << "/" << ranks.size();
+  return is_even ? even.str() : list.str();
 }
 
 int WorldSize() {
@@ -58,6 +73,22 @@ void CpuGroup::SetMembers(const std::vector<uint64_t>& global_ranks) {
     prism_shim_count("cpu_group_without_members");
   }
   group_ = prism_shim_cpu_group(&spec);
+  members_ = known && size_ > 0 ? MembersText(ranks) : "";
+}
+
+uint64_t CpuGroup::TellCollective(const std::string& call) {
+  if (identity_ == FnvHash("") || members_.empty()) {
+    return 0;
+  }
+  std::ostringstream note;
+  note << "prism:cpu:" << identity_ << ":" << members_ << ":" << call;
+  return prism_shim_cpu_tell(note.str().c_str(), true) ? ++told_ : 0;
+}
+
+void CpuGroup::TellWait(uint64_t told) const {
+  std::ostringstream note;
+  note << "prism:cpu-wait:" << identity_ << ":" << told;
+  prism_shim_cpu_tell(note.str().c_str(), false);
 }
 
 void CpuGroup::Run(const std::vector<CpuCall>& calls) const {

@@ -4,10 +4,10 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include <gloo/context.h>
@@ -38,9 +38,19 @@ class CpuGroup : public gloo::Context {
   // Numbers the next collective.
   uint64_t NextSequence() { return ++sequence_; }
 
+  // The calling thread begins an operation on so many bytes, which takes it host time.
+  void Spend(ExchangeOperation operation, size_t bytes) const {
+    prism_shim_cpu_spend(group_, static_cast<uint8_t>(operation), bytes);
+  }
+
   // Runs one collective, or concurrent sends and receives, to the end. Throws c10::Error when the
   // present members do not agree or one is gone.
   void Run(const std::vector<CpuCall>& calls) const;
+
+  // For prism check: a note of the collective that begins (slicer/check/call_recorder.h). Its
+  // number among those that were told of this group; 0: it was not.
+  uint64_t TellCollective(const std::string& call);
+  void TellWait(uint64_t told) const;
 
   // Executes the work: at once if nobody else is present, else on the thread of the queue, after
   // everything submitted to it before.
@@ -51,7 +61,9 @@ class CpuGroup : public gloo::Context {
   int rank_;
   int size_;
   CpuExchangeGroup* group_ = nullptr;
+  std::string members_;  // as they are told; "": not known
   uint64_t sequence_ = 0;
+  uint64_t told_ = 0;
   std::mutex mutex_;
   std::map<uint64_t, std::unique_ptr<SerialQueue>> queues_;
 };

@@ -34,6 +34,23 @@ void CpuWork::Execute() {
   finish(failure);
 }
 
+bool CpuWork::wait(std::chrono::milliseconds timeout) {
+  TellWait();
+  return Work::wait(timeout);
+}
+
+// Where that is waited for is not seen; it mostly is at once.
+c10::intrusive_ptr<c10::ivalue::Future> CpuWork::getFuture() {
+  TellWait();
+  return future_;
+}
+
+void CpuWork::TellWait() const {
+  if (description_.tell_wait) {
+    description_.tell_wait();
+  }
+}
+
 SerialQueue::SerialQueue() : thread_([this] { Serve(); }) {
 }
 

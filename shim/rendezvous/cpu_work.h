@@ -2,6 +2,7 @@
 // runs.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -22,6 +23,7 @@ class CpuWork : public c10d::Work {
     uint64_t sequence = 0;
     int source = -1;  // of a receive
     std::vector<at::Tensor> outputs;
+    std::function<void()> tell_wait;  // for prism check; may be empty
   };
 
   // `body` does the work and throws when it fails.
@@ -30,12 +32,15 @@ class CpuWork : public c10d::Work {
   // Runs the body, once, and completes.
   void Execute();
 
+  bool wait(std::chrono::milliseconds timeout) override;
   std::vector<at::Tensor> result() override { return description_.outputs; }
-  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
   uint64_t getSequencenumber() const override { return description_.sequence; }
   int sourceRank() const override { return description_.source; }
 
  private:
+  void TellWait() const;
+
   Description description_;
   std::function<void()> body_;
   c10::intrusive_ptr<c10::ivalue::Future> future_;

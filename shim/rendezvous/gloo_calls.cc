@@ -1,5 +1,6 @@
 #include "shim/rendezvous/gloo_calls.h"
 
+#include <sstream>
 #include <utility>
 
 #include <c10/util/Exception.h>
@@ -8,6 +9,8 @@ namespace prism::shim {
 namespace {
 
 constexpr uint64_t kCollectiveQueue = 0;
+
+thread_local int64_t next_timeout_ms = 0;  // of the next collective; 0: its group's
 
 Element ElementOf(at::ScalarType type) {
   switch (type) {
@@ -56,6 +59,45 @@ ReduceKind KindOf(const c10d::ReduceOp& op) {
   }
 }
 
+ExchangeOperation OperationOf(c10d::OpType type) {
+  using c10d::OpType;
+  switch (type) {
+    case OpType::BARRIER:
+      return ExchangeOperation::kBarrier;
+    case OpType::BROADCAST:
+      return ExchangeOperation::kBroadcast;
+    case OpType::REDUCE:
+      return ExchangeOperation::kReduce;
+    case OpType::GATHER:
+      return ExchangeOperation::kGather;
+    case OpType::SCATTER:
+      return ExchangeOperation::kScatter;
+    case OpType::ALLTOALL:
+    case OpType::ALLTOALL_BASE:
+      return ExchangeOperation::kAllToAll;
+    case OpType::ALLGATHER:
+    case OpType::_ALLGATHER_BASE:
+    case OpType::ALLGATHER_COALESCED:
+      return ExchangeOperation::kAllGather;
+    case OpType::REDUCE_SCATTER:
+    case OpType::_REDUCE_SCATTER_BASE:
+      return ExchangeOperation::kReduceScatter;
+    default:
+      return ExchangeOperation::kAllReduce;
+  }
+}
+
+// Of what a collective fills: the larger of its buffers, but where results are scattered.
+size_t BytesOf(ExchangeOperation operation, const std::vector<at::Tensor>& outputs, int size) {
+  size_t bytes = 0;
+  for (const at::Tensor& output : outputs) {
+    bytes += output.is_sparse() ? 0 : output.nbytes();
+  }
+  const bool is_scattered =
+      operation == ExchangeOperation::kReduceScatter || operation == ExchangeOperation::kScatter;
+  return is_scattered ? bytes * static_cast<size_t>(size) : bytes;
+}
+
 }  // namespace
 
 CpuCall Moved(ExchangeOperation operation, size_t bytes, int64_t root) {
@@ -89,16 +131,29 @@ void Collective::Run(CpuCall call, const void* send, void* recv) const {
   group.Run({call});
 }
 
+void SetNextTimeout(std::chrono::milliseconds timeout) {
+  next_timeout_ms = timeout.count();
+}
+
 c10::intrusive_ptr<c10d::Work> StartCollective(CpuGroup& group,
                                                c10d::OpType type,
                                                std::vector<at::Tensor> outputs,
-                                               CollectiveBody body) {
+                                               CollectiveBody body,
+                                               int64_t root) {
   CpuWork::Description description;
   description.rank = group.rank();
   description.type = type;
   description.sequence = group.NextSequence();
   description.outputs = std::move(outputs);
+  const ExchangeOperation operation = OperationOf(type);
+  std::ostringstream call;
+  call << ExchangeOperationName(operation) << ":" << root << ":"
+       << std::exchange(next_timeout_ms, 0);
+  if (const uint64_t told = group.TellCollective(call.str())) {
+    description.tell_wait = [&group, told] { group.TellWait(told); };
+  }
   const Collective collective = {group, description.sequence};
+  group.Spend(operation, BytesOf(operation, description.outputs, group.size()));
   auto work = c10::make_intrusive<CpuWork>(
       std::move(description), [collective, body = std::move(body)] { body(collective); });
   group.Submit(kCollectiveQueue, work);

@@ -2,6 +2,7 @@
 // becomes calls of the exchange.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <vector>
 
@@ -35,10 +36,15 @@ struct Collective {
 
 using CollectiveBody = std::function<void(const Collective&)>;
 
-// Numbers a collective, and runs its body when those before it in the group are done.
+// For prism check: of this thread's next collective, if it is not that of its group.
+void SetNextTimeout(std::chrono::milliseconds timeout);
+
+// Numbers a collective, and runs its body when those before it in the group are done. `root`: its
+// rank in the group, -1 for collectives without one.
 c10::intrusive_ptr<c10d::Work> StartCollective(CpuGroup& group,
                                                c10d::OpType type,
                                                std::vector<at::Tensor> outputs,
-                                               CollectiveBody body);
+                                               CollectiveBody body,
+                                               int64_t root = -1);
 
 }  // namespace prism::shim

@@ -102,7 +102,8 @@ WorkPointer ProcessGroupGloo::broadcast(Tensors& tensors, const BroadcastOptions
         collective.Run(Moved(ExchangeOperation::kBroadcast, buffer.bytes(), root), buffer.data(),
                        buffer.data());
         buffer.Publish();
-      });
+      },
+      opts.rootRank);
 }
 
 WorkPointer ProcessGroupGloo::allreduce(Tensors& tensors, const AllreduceOptions& opts) {
@@ -130,13 +131,15 @@ WorkPointer ProcessGroupGloo::allreduce_sparse(Tensors& tensors, const Allreduce
 
 WorkPointer ProcessGroupGloo::reduce(Tensors& tensors, const ReduceOptions& opts) {
   CheckOne("reduce", tensors);
-  return StartCollective(GroupOf(*this, contexts_), OpType::REDUCE, tensors,
-                         [buffer = HostBuffer(tensors[0]), opts](const Collective& collective) {
-                           collective.Run(Reduced(ExchangeOperation::kReduce, buffer.tensor(),
-                                                  opts.reduceOp, opts.rootRank),
-                                          buffer.data(), buffer.data());
-                           buffer.Publish();
-                         });
+  return StartCollective(
+      GroupOf(*this, contexts_), OpType::REDUCE, tensors,
+      [buffer = HostBuffer(tensors[0]), opts](const Collective& collective) {
+        collective.Run(
+            Reduced(ExchangeOperation::kReduce, buffer.tensor(), opts.reduceOp, opts.rootRank),
+            buffer.data(), buffer.data());
+        buffer.Publish();
+      },
+      opts.rootRank);
 }
 
 WorkPointer ProcessGroupGloo::PRISM_TORCH_ALL_GATHER(at::Tensor& output_tensor,
@@ -205,16 +208,17 @@ WorkPointer ProcessGroupGloo::gather(std::vector<Tensors>& outputs,
     CheckList("gather", outputs[0], size_);
     lists.emplace_back(outputs[0], false);
   }
-  return StartCollective(GroupOf(*this, contexts_), OpType::GATHER,
-                         is_root ? outputs[0] : Tensors(),
-                         [lists = std::move(lists), buffer = HostBuffer(inputs[0]),
-                          root = opts.rootRank](const Collective& collective) {
-                           collective.Run(Moved(ExchangeOperation::kGather, buffer.bytes(), root),
-                                          buffer.data(), lists.empty() ? nullptr : lists[0].data());
-                           if (!lists.empty()) {
-                             lists[0].Publish();
-                           }
-                         });
+  return StartCollective(
+      GroupOf(*this, contexts_), OpType::GATHER, is_root ? outputs[0] : Tensors(),
+      [lists = std::move(lists), buffer = HostBuffer(inputs[0]),
+       root = opts.rootRank](const Collective& collective) {
+        collective.Run(Moved(ExchangeOperation::kGather, buffer.bytes(), root), buffer.data(),
+                       lists.empty() ? nullptr : lists[0].data());
+        if (!lists.empty()) {
+          lists[0].Publish();
+        }
+      },
+      opts.rootRank);
 }
 
 WorkPointer ProcessGroupGloo::scatter(Tensors& outputs,
@@ -229,13 +233,15 @@ WorkPointer ProcessGroupGloo::scatter(Tensors& outputs,
     CheckList("scatter", inputs[0], size_);
     lists.emplace_back(inputs[0], true);
   }
-  return StartCollective(GroupOf(*this, contexts_), OpType::SCATTER, outputs,
-                         [lists = std::move(lists), buffer = HostBuffer(outputs[0]),
-                          root = opts.rootRank](const Collective& collective) {
-                           collective.Run(Moved(ExchangeOperation::kScatter, buffer.bytes(), root),
-                                          lists.empty() ? nullptr : lists[0].data(), buffer.data());
-                           buffer.Publish();
-                         });
+  return StartCollective(
+      GroupOf(*this, contexts_), OpType::SCATTER, outputs,
+      [lists = std::move(lists), buffer = HostBuffer(outputs[0]),
+       root = opts.rootRank](const Collective& collective) {
+        collective.Run(Moved(ExchangeOperation::kScatter, buffer.bytes(), root),
+                       lists.empty() ? nullptr : lists[0].data(), buffer.data());
+        buffer.Publish();
+      },
+      opts.rootRank);
 }
 
 WorkPointer ProcessGroupGloo::reduce_scatter(Tensors& outputs,

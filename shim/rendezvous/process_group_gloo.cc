@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <memory>
 #include <new>
-#include <string>
 #include <utility>
 
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
@@ -54,6 +53,7 @@ WorkPointer StartTransfer(CpuGroup& group, const at::Tensor& tensor, const Trans
   call.channel = uint64_t{1} << 32U | static_cast<uint32_t>(transfer.tag);
   call.send = transfer.is_send ? buffer.data() : nullptr;
   call.recv = transfer.is_send ? nullptr : buffer.data();
+  group.Spend(static_cast<ExchangeOperation>(call.operation), buffer.bytes());
   CpuWork::Description description;
   description.rank = group.rank();
   description.type = transfer.is_send ? OpType::SEND : OpType::RECV;
@@ -182,6 +182,9 @@ c10::intrusive_ptr<Work> ProcessGroupGloo::barrier(const BarrierOptions& /*opts*
 
 // Absent ranks are always alive.
 void ProcessGroupGloo::monitoredBarrier(const BarrierOptions& opts, bool /*waitAllRanks*/) {
+  if (opts.timeout != kUnsetTimeout) {
+    prism::shim::SetNextTimeout(opts.timeout);
+  }
   barrier(opts)->wait();
 }
 

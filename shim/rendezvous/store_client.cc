@@ -4,9 +4,6 @@
 
 #include <cstdint>
 #include <cstdlib>
-#include <memory>
-#include <new>
-#include <string>
 #include <vector>
 
 #include "shim/rendezvous/python_hooks.h"

@@ -1,7 +1,6 @@
 #include "shim/rendezvous/unequal_all_to_all.h"
 
 #include <numeric>
-#include <utility>
 
 #include "shim/rendezvous/gloo_calls.h"
 #include "shim/rendezvous/host_buffer.h"

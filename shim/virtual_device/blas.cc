@@ -48,11 +48,6 @@ const Status* FindStatus(cublasStatus_t status) {
 
 }  // namespace
 
-}  // namespace prism::shim
-
-using prism::shim::BlasHandle;
-using prism::shim::FromHandle;
-
 extern "C" {
 
 cublasStatus_t cublasCreate_v2(cublasHandle_t* handle) {
@@ -69,12 +64,12 @@ cublasStatus_t cublasDestroy_v2(cublasHandle_t handle) {
 }
 
 cublasStatus_t cublasGetVersion_v2(cublasHandle_t /*handle*/, int* version) {
-  *version = prism::shim::BlasVersion();
+  *version = BlasVersion();
   return CUBLAS_STATUS_SUCCESS;
 }
 
 cublasStatus_t cublasGetProperty(libraryPropertyType type, int* value) {
-  *value = prism::shim::VersionPart(prism::shim::BlasVersion(), type);
+  *value = VersionPart(BlasVersion(), type);
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -108,13 +103,14 @@ PRISM_FIELD(cublasSetSmCountTarget, cublasGetSmCountTarget, int, sm_count_target
 #undef PRISM_FIELD
 
 const char* cublasGetStatusName(cublasStatus_t status) {
-  const auto* const known = prism::shim::FindStatus(status);
+  const auto* const known = FindStatus(status);
   return known == nullptr ? "CUBLAS_STATUS_UNKNOWN" : known->name;
 }
 
 const char* cublasGetStatusString(cublasStatus_t status) {
-  const auto* const known = prism::shim::FindStatus(status);
+  const auto* const known = FindStatus(status);
   return known == nullptr ? "unknown error code" : known->text;
 }
 
 }  // extern "C"
+}  // namespace prism::shim

@@ -53,16 +53,10 @@ cublasStatus_t Assign(Field* field, const void* value, size_t bytes) {
 }
 
 }  // namespace
-}  // namespace prism::shim
-
-using prism::shim::Assign;
-using prism::shim::Description;
-using prism::shim::FromOpaque;
-using prism::shim::Layout;
 
 extern "C" {
 size_t cublasLtGetVersion() {
-  return static_cast<size_t>(prism::shim::BlasVersion());
+  return static_cast<size_t>(BlasVersion());
 }
 
 cublasStatus_t cublasLtMatrixLayoutInit_internal(cublasLtMatrixLayout_t layout,
@@ -195,7 +189,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t /*handle*/,
   const Description& fields = *FromOpaque(description);
   const Layout& a = *FromOpaque(a_layout);
   const Layout& d = *FromOpaque(d_layout);
-  prism::shim::Product product = {};
+  Product product = {};
   product.name = "cublasLtMatmul";
   product.m = static_cast<int32_t>(d.rows);
   product.n = static_cast<int32_t>(d.cols);
@@ -206,8 +200,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t /*handle*/,
   product.transpose_a = fields.transpose_a != CUBLAS_OP_N;
   product.transpose_b = fields.transpose_b != CUBLAS_OP_N;
   product.tf32 = fields.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
-  prism::shim::EmitProduct(product, stream);
+  EmitProduct(product, stream);
   return CUBLAS_STATUS_SUCCESS;
 }
 
 }  // extern "C"
+}  // namespace prism::shim

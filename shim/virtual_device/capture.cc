@@ -10,7 +10,6 @@
 #include "shim/issued_ops.h"
 #include "shim/session.h"
 #include "shim/virtual_device/graph.h"
-#include "shim/virtual_device/launch_queue.h"
 #include "shim/virtual_device/runtime_state.h"
 #include "shim/virtual_device/stream.h"
 
@@ -335,20 +334,15 @@ cudaError_t CheckUnsafeCall() {
   return forbidden ? Return(cudaErrorStreamCaptureUnsupported) : cudaSuccess;
 }
 
-}  // namespace prism::shim
-
-using prism::shim::Capture;
-using prism::shim::Return;
-
 extern "C" {
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
-  const cudaError_t error = prism::shim::Begin(stream, mode);
+  const cudaError_t error = Begin(stream, mode);
   return error == cudaSuccess ? error : Return(error);
 }
 
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
-  const cudaError_t error = prism::shim::End(stream, graph);
+  const cudaError_t error = End(stream, graph);
   return error == cudaSuccess ? error : Return(error);
 }
 
@@ -366,9 +360,9 @@ cudaError_t cudaStreamGetCaptureInfo_v3(cudaStream_t stream,
                                         const cudaGraphNode_t** dependencies,
                                         const cudaGraphEdgeData** edges,
                                         size_t* dependency_count) {
-  const bool idle = !prism::shim::IsCapturing();
-  const std::lock_guard<std::mutex> lock(prism::shim::Get().mutex);
-  Capture* const capture = idle ? nullptr : prism::shim::FindLocked(stream);
+  const bool idle = !IsCapturing();
+  const std::lock_guard<std::mutex> lock(Get().mutex);
+  Capture* const capture = idle ? nullptr : FindLocked(stream);
   *status = capture == nullptr ? cudaStreamCaptureStatusNone
             : capture->spoiled ? cudaStreamCaptureStatusInvalidated
                                : cudaStreamCaptureStatusActive;
@@ -376,14 +370,13 @@ cudaError_t cudaStreamGetCaptureInfo_v3(cudaStream_t stream,
     *id = capture == nullptr ? 0 : capture->id;
   }
   if (graph != nullptr) {
-    *graph = capture == nullptr ? nullptr : prism::shim::ToHandle(capture->graph.get());
+    *graph = capture == nullptr ? nullptr : ToHandle(capture->graph.get());
   }
   if (edges != nullptr) {
     *edges = nullptr;
   }
   // Steps are the handles of nodes; a stream's frontier stays where it is until its next op.
-  prism::shim::Frontier* const frontier =
-      capture == nullptr ? nullptr : &capture->streams.at(stream);
+  Frontier* const frontier = capture == nullptr ? nullptr : &capture->streams.at(stream);
   if (dependencies != nullptr) {
     *dependencies =
         frontier == nullptr ? nullptr : reinterpret_cast<cudaGraphNode_t*>(frontier->data());
@@ -395,7 +388,8 @@ cudaError_t cudaStreamGetCaptureInfo_v3(cudaStream_t stream,
 }
 
 cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
-  std::swap(*mode, prism::shim::thread_mode);
+  std::swap(*mode, thread_mode);
   return cudaSuccess;
 }
-}
+}  // extern "C"
+}  // namespace prism::shim

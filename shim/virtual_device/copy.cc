@@ -104,11 +104,6 @@ cudaError_t SetWords(void* target, uint32_t value, size_t count, cudaStream_t st
   return IssueSet(4 * count, stream, [=] { FillWords(target, value, count); });
 }
 
-}  // namespace prism::shim
-
-using prism::shim::MemoryKind;
-using prism::shim::Return;
-
 extern "C" {
 
 cudaError_t cudaMalloc(void** pointer, size_t bytes) {
@@ -116,20 +111,20 @@ cudaError_t cudaMalloc(void** pointer, size_t bytes) {
     *pointer = nullptr;
     return cudaSuccess;
   }
-  if (const cudaError_t error = prism::shim::CheckUnsafeCall(); error != cudaSuccess) {
+  if (const cudaError_t error = CheckUnsafeCall(); error != cudaSuccess) {
     return error;
   }
-  *pointer = prism::shim::DeviceAllocate(bytes);
+  *pointer = DeviceAllocate(bytes);
   return *pointer == nullptr ? Return(cudaErrorMemoryAllocation) : cudaSuccess;
 }
 
 // cudaFree(nullptr) is the usual way to create the context.
 cudaError_t cudaFree(void* pointer) {
-  prism::shim::EnsureContext();
-  if (const cudaError_t error = prism::shim::CheckUnsafeCall(); error != cudaSuccess) {
+  EnsureContext();
+  if (const cudaError_t error = CheckUnsafeCall(); error != cudaSuccess) {
     return error;
   }
-  return pointer == nullptr || prism::shim::PoolFree(pointer) || prism::shim::DeviceFree(pointer)
+  return pointer == nullptr || PoolFree(pointer) || DeviceFree(pointer)
              ? cudaSuccess
              : Return(cudaErrorInvalidValue);
 }
@@ -148,11 +143,11 @@ cudaError_t cudaMallocFromPoolAsync(void** pointer,
     *pointer = nullptr;
     return cudaSuccess;
   }
-  *pointer = prism::shim::PoolAllocate(pool, bytes);
+  *pointer = PoolAllocate(pool, bytes);
   if (*pointer == nullptr) {
     return Return(cudaErrorMemoryAllocation);
   }
-  prism::shim::Keep(stream, cudaGraphNodeTypeMemAlloc, [](const prism::shim::GraphRun&) {});
+  Keep(stream, cudaGraphNodeTypeMemAlloc, [](const GraphRun&) {});
   return cudaSuccess;
 }
 
@@ -160,22 +155,22 @@ cudaError_t cudaFreeAsync(void* pointer, cudaStream_t stream) {
   if (pointer == nullptr) {
     return cudaSuccess;
   }
-  if (!prism::shim::PoolFree(pointer) && !prism::shim::DeviceFree(pointer)) {
+  if (!PoolFree(pointer) && !DeviceFree(pointer)) {
     return Return(cudaErrorInvalidValue);
   }
-  prism::shim::Keep(stream, cudaGraphNodeTypeMemFree, [](const prism::shim::GraphRun&) {});
+  Keep(stream, cudaGraphNodeTypeMemFree, [](const GraphRun&) {});
   return cudaSuccess;
 }
 
 cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
-  const prism::shim::DeviceUsage usage = prism::shim::QueryDeviceUsage();
+  const DeviceUsage usage = QueryDeviceUsage();
   *free_bytes = static_cast<size_t>(usage.free_bytes);
   *total_bytes = static_cast<size_t>(usage.total_bytes);
   return cudaSuccess;
 }
 
 cudaError_t cudaHostAlloc(void** pointer, size_t bytes, unsigned int /*flags*/) {
-  *pointer = prism::shim::HostAllocate(bytes);
+  *pointer = HostAllocate(bytes);
   return *pointer == nullptr ? Return(cudaErrorMemoryAllocation) : cudaSuccess;
 }
 
@@ -184,18 +179,15 @@ cudaError_t cudaMallocHost(void** pointer, size_t bytes) {
 }
 
 cudaError_t cudaFreeHost(void* pointer) {
-  return pointer == nullptr || prism::shim::HostFree(pointer) ? cudaSuccess
-                                                              : Return(cudaErrorInvalidValue);
+  return pointer == nullptr || HostFree(pointer) ? cudaSuccess : Return(cudaErrorInvalidValue);
 }
 
 cudaError_t cudaHostRegister(void* pointer, size_t bytes, unsigned int /*flags*/) {
-  return prism::shim::RegisterHost(pointer, bytes) ? cudaSuccess
-                                                   : Return(cudaErrorHostMemoryAlreadyRegistered);
+  return RegisterHost(pointer, bytes) ? cudaSuccess : Return(cudaErrorHostMemoryAlreadyRegistered);
 }
 
 cudaError_t cudaHostUnregister(void* pointer) {
-  return prism::shim::UnregisterHost(pointer) ? cudaSuccess
-                                              : Return(cudaErrorHostMemoryNotRegistered);
+  return UnregisterHost(pointer) ? cudaSuccess : Return(cudaErrorHostMemoryNotRegistered);
 }
 
 // Host memory has the same address on the device (unified addressing).
@@ -206,13 +198,12 @@ cudaError_t cudaHostGetDevicePointer(void** device_pointer, void* pointer, unsig
 
 cudaError_t cudaHostGetFlags(unsigned int* flags, void* pointer) {
   *flags = cudaHostAllocDefault;
-  return prism::shim::FindMemory(pointer).kind == MemoryKind::kPinnedHost
-             ? cudaSuccess
-             : Return(cudaErrorInvalidValue);
+  return FindMemory(pointer).kind == MemoryKind::kPinnedHost ? cudaSuccess
+                                                             : Return(cudaErrorInvalidValue);
 }
 
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* pointer) {
-  const prism::shim::MemoryRange range = prism::shim::FindMemory(pointer);
+  const MemoryRange range = FindMemory(pointer);
   const MemoryKind kind = range.kind;
   void* const same = const_cast<void*>(pointer);
   *attributes = {};
@@ -227,11 +218,11 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
 
 cudaError_t cudaMemcpyAsync(
     void* target, const void* source, size_t bytes, cudaMemcpyKind /*kind*/, cudaStream_t stream) {
-  return prism::shim::Copy(target, source, bytes, stream, true);
+  return Copy(target, source, bytes, stream, true);
 }
 
 cudaError_t cudaMemcpy(void* target, const void* source, size_t bytes, cudaMemcpyKind /*kind*/) {
-  return prism::shim::Copy(target, source, bytes, nullptr, false);
+  return Copy(target, source, bytes, nullptr, false);
 }
 
 cudaError_t cudaMemcpyPeerAsync(void* target,
@@ -240,12 +231,12 @@ cudaError_t cudaMemcpyPeerAsync(void* target,
                                 int /*source_device*/,
                                 size_t bytes,
                                 cudaStream_t stream) {
-  return prism::shim::Copy(target, source, bytes, stream, true);
+  return Copy(target, source, bytes, stream, true);
 }
 
 cudaError_t cudaMemcpyPeer(
     void* target, int /*target_device*/, const void* source, int /*source_device*/, size_t bytes) {
-  return prism::shim::Copy(target, source, bytes, nullptr, false);
+  return Copy(target, source, bytes, nullptr, false);
 }
 
 cudaError_t cudaMemcpy2DAsync(void* target,
@@ -260,17 +251,17 @@ cudaError_t cudaMemcpy2DAsync(void* target,
     return cudaSuccess;
   }
   // One transfer on the device; done row by row here.
-  const bool waits = prism::shim::HostWaits(target, source, stream, true);
+  const bool waits = HostWaits(target, source, stream, true);
   const auto copy_rows = [=] {
     if (waits) {
-      prism::shim::SynchronizeStream(stream);
+      SynchronizeStream(stream);
     }
     for (size_t row = 0; row < height; ++row) {
-      prism::shim::CopyBytes(static_cast<char*>(target) + row * target_pitch,
-                             static_cast<const char*>(source) + row * source_pitch, width);
+      CopyBytes(static_cast<char*>(target) + row * target_pitch,
+                static_cast<const char*>(source) + row * source_pitch, width);
     }
   };
-  prism::shim::IssueOp(stream, prism::shim::CopyRecord(target, source, width * height), copy_rows);
+  IssueOp(stream, CopyRecord(target, source, width * height), copy_rows);
   return cudaSuccess;
 }
 
@@ -278,16 +269,17 @@ cudaError_t cudaMemcpyToSymbol(
     const void* symbol, const void* source, size_t bytes, size_t offset, cudaMemcpyKind /*kind*/) {
   void* address = nullptr;
   const cudaError_t error = cudaGetSymbolAddress(&address, symbol);
-  return error != cudaSuccess ? error
-                              : prism::shim::Copy(static_cast<char*>(address) + offset, source,
-                                                  bytes, nullptr, false);
+  return error != cudaSuccess
+             ? error
+             : Copy(static_cast<char*>(address) + offset, source, bytes, nullptr, false);
 }
 
 cudaError_t cudaMemset(void* target, int value, size_t bytes) {
-  return prism::shim::Set(target, value, bytes, nullptr);
+  return Set(target, value, bytes, nullptr);
 }
 
 cudaError_t cudaMemsetAsync(void* target, int value, size_t bytes, cudaStream_t stream) {
-  return prism::shim::Set(target, value, bytes, stream);
+  return Set(target, value, bytes, stream);
 }
-}
+}  // extern "C"
+}  // namespace prism::shim

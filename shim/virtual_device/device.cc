@@ -3,7 +3,6 @@
 // texture and surface limits from cudaDeviceProp of an H100.
 #include <cstdio>
 #include <cstring>
-#include <iterator>
 
 #include <cuda_runtime_api.h>
 
@@ -253,18 +252,13 @@ cudaError_t ReadProperties(cudaDeviceProp* properties, int device) {
   return cudaSuccess;
 }
 
-}  // namespace prism::shim
-
-using prism::shim::IsDevice;
-using prism::shim::Return;
-
 extern "C" {
 
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
   if (!IsDevice(device)) {
     return Return(cudaErrorInvalidDevice);
   }
-  *value = prism::shim::DeviceAttribute(attribute, device);
+  *value = DeviceAttribute(attribute, device);
   return cudaSuccess;
 }
 
@@ -325,4 +319,5 @@ cudaError_t cudaChooseDevice(int* device, const cudaDeviceProp* /*wanted*/) {
   *device = 0;
   return cudaSuccess;
 }
-}
+}  // extern "C"
+}  // namespace prism::shim

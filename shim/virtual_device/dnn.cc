@@ -109,19 +109,11 @@ void HandContextOnToAll(const Descriptor& source, void* elements, int64_t count)
 }
 
 }  // namespace
-}  // namespace prism::shim
-
-using prism::shim::Answer;
-using prism::shim::Descriptor;
-using prism::shim::DnnHandle;
-using prism::shim::ElementBytes;
-using prism::shim::FromHandle;
-using prism::shim::FromOpaque;
 
 extern "C" {
 
 size_t cudnnGetVersion() {
-  return static_cast<size_t>(prism::shim::DnnVersion());
+  return static_cast<size_t>(DnnVersion());
 }
 
 size_t cudnnGetMaxDeviceVersion() {
@@ -129,14 +121,14 @@ size_t cudnnGetMaxDeviceVersion() {
 }
 
 size_t cudnnGetCudartVersion() {
-  return static_cast<size_t>(prism::shim::CudaVersion());
+  return static_cast<size_t>(CudaVersion());
 }
 
 cudnnStatus_t cudnnGetProperty(libraryPropertyType type, int* value) {
   if (value == nullptr || type > PATCH_LEVEL) {
     return CUDNN_STATUS_BAD_PARAM;
   }
-  *value = prism::shim::VersionPart(prism::shim::DnnVersion(), type);
+  *value = VersionPart(DnnVersion(), type);
   return CUDNN_STATUS_SUCCESS;
 }
 
@@ -223,7 +215,7 @@ cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
   if (descriptor == nullptr) {
     return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
   }
-  prism::shim::FindContext(FromOpaque(descriptor));
+  FindContext(FromOpaque(descriptor));
   FromOpaque(descriptor)->finalized = true;
   return CUDNN_STATUS_SUCCESS;
 }
@@ -254,7 +246,7 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const descriptor
   const auto& attributes = FromOpaque(descriptor)->attributes;
   const auto found = attributes.find(name);
   const bool is_set = found != attributes.end();
-  const Answer own = prism::shim::OwnAnswer(name);
+  const Answer own = OwnAnswer(name);
   const int64_t available = is_set ? found->second.count : own.count;
   if (count != nullptr) {
     *count = available;
@@ -269,8 +261,8 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const descriptor
   } else if (own.is_number) {
     std::memset(elements, 0, bytes);
   } else if (type == CUDNN_TYPE_BACKEND_DESCRIPTOR) {
-    prism::shim::HandContextOnToAll(*FromOpaque(descriptor), elements,
-                                    std::clamp<int64_t>(requested, 0, available));
+    HandContextOnToAll(*FromOpaque(descriptor), elements,
+                       std::clamp<int64_t>(requested, 0, available));
   }
   return CUDNN_STATUS_SUCCESS;
 }
@@ -281,14 +273,15 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle,
   if (handle == nullptr || plan == nullptr || variant_pack == nullptr) {
     return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
   }
-  const uint32_t outer = prism::shim::ThreadContext();
+  const uint32_t outer = ThreadContext();
   const uint32_t own = FromOpaque(plan)->context;
   if (own != 0 && (outer == 0 || FromOpaque(plan)->replaces_framework_op)) {
-    prism::shim::SetThreadContext(own);
+    SetThreadContext(own);
   }
-  prism::shim::EmitLibraryCall("cudnnBackendExecute", FromHandle(handle)->stream);
-  prism::shim::SetThreadContext(outer);
+  EmitLibraryCall("cudnnBackendExecute", FromHandle(handle)->stream);
+  SetThreadContext(outer);
   return CUDNN_STATUS_SUCCESS;
 }
 
 }  // extern "C"
+}  // namespace prism::shim

@@ -1,7 +1,6 @@
 #include "shim/virtual_device/dnn_operation.h"
 
 #include <array>
-#include <string>
 #include <string_view>
 #include <utility>
 

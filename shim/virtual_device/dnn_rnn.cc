@@ -50,17 +50,11 @@ void Tell(const Weights& weights,
 }
 
 }  // namespace
-}  // namespace prism::shim
-
-using prism::shim::NetworkOf;
-using prism::shim::NetworkPass;
-using prism::shim::SequencesOf;
-using prism::shim::StreamOf;
 
 extern "C" {
 
-PRISM_DNN_DESCRIPTOR(RNN, prism::shim::Network)
-PRISM_DNN_DESCRIPTOR(RNNData, prism::shim::Sequences)
+PRISM_DNN_DESCRIPTOR(RNN, Network)
+PRISM_DNN_DESCRIPTOR(RNNData, Sequences)
 
 cudnnStatus_t cudnnSetRNNDataDescriptor(cudnnRNNDataDescriptor_t descriptor,
                                         cudnnDataType_t /*type*/,
@@ -109,8 +103,8 @@ cudnnStatus_t cudnnSetRNNDescriptor_v8(cudnnRNNDescriptor_t descriptor,
 cudnnStatus_t cudnnGetRNNWeightSpaceSize(cudnnHandle_t /*handle*/,
                                          cudnnRNNDescriptor_t descriptor,
                                          size_t* bytes) {
-  const prism::shim::Network& network = *NetworkOf(descriptor);
-  *bytes = prism::shim::WeightSpace(network).Count() * prism::shim::ElementBytes(network.type);
+  const Network& network = *NetworkOf(descriptor);
+  *bytes = WeightSpace(network).Count() * ElementBytes(network.type);
   return CUDNN_STATUS_SUCCESS;
 }
 
@@ -124,10 +118,10 @@ cudnnStatus_t cudnnGetRNNWeightParams(cudnnHandle_t /*handle*/,
                                       void** matrix_address,
                                       cudnnTensorDescriptor_t bias,
                                       void** bias_address) {
-  const prism::shim::Network& network = *NetworkOf(descriptor);
-  const prism::shim::WeightSpace weights(network);
-  prism::shim::Tell(weights.Matrix(pseudo_layer, id), network.type, space, matrix, matrix_address);
-  prism::shim::Tell(weights.Bias(pseudo_layer, id), network.type, space, bias, bias_address);
+  const Network& network = *NetworkOf(descriptor);
+  const WeightSpace weights(network);
+  Tell(weights.Matrix(pseudo_layer, id), network.type, space, matrix, matrix_address);
+  Tell(weights.Bias(pseudo_layer, id), network.type, space, bias, bias_address);
   return CUDNN_STATUS_SUCCESS;
 }
 
@@ -137,11 +131,11 @@ cudnnStatus_t cudnnGetRNNTempSpaceSizes(cudnnHandle_t /*handle*/,
                                         cudnnRNNDataDescriptor_t data,
                                         size_t* workspace,
                                         size_t* reserve) {
-  const prism::shim::Network& network = *NetworkOf(descriptor);
+  const Network& network = *NetworkOf(descriptor);
   const auto steps = static_cast<size_t>(SequencesOf(data)->Steps());
   const auto gates = static_cast<size_t>(network.Gates() * network.hidden);
   const auto directions = static_cast<size_t>(network.directions);
-  const size_t element = prism::shim::ElementBytes(network.type);
+  const size_t element = ElementBytes(network.type);
   const size_t of_layer = steps * directions * element;
   if (workspace != nullptr) {
     *workspace = of_layer * gates;
@@ -151,7 +145,7 @@ cudnnStatus_t cudnnGetRNNTempSpaceSizes(cudnnHandle_t /*handle*/,
     *reserve =
         mode == CUDNN_FWD_MODE_TRAINING ? of_layer * kept * static_cast<size_t>(network.layers) : 0;
   }
-  prism::shim::Count("library_workspace_assumed");
+  Count("library_workspace_assumed");
   return CUDNN_STATUS_SUCCESS;
 }
 
@@ -230,3 +224,4 @@ cudnnStatus_t cudnnRNNBackwardWeights_v8(cudnnHandle_t handle,
 }
 
 }  // extern "C"
+}  // namespace prism::shim

@@ -25,10 +25,6 @@ cudnnStatus_t SetDims(TensorLayout* layout, cudnnDataType_t type, int count, con
 }
 
 }  // namespace
-}  // namespace prism::shim
-
-using prism::shim::LayoutOf;
-using prism::shim::TensorLayout;
 
 extern "C" {
 
@@ -40,7 +36,7 @@ cudnnStatus_t cudnnSetTensorNdDescriptor(cudnnTensorDescriptor_t descriptor,
                                          int count,
                                          const int dims[],
                                          const int strides[]) {
-  const cudnnStatus_t status = prism::shim::SetDims(LayoutOf(descriptor), type, count, dims);
+  const cudnnStatus_t status = SetDims(LayoutOf(descriptor), type, count, dims);
   if (status == CUDNN_STATUS_SUCCESS && strides != nullptr) {
     std::copy_n(strides, count, LayoutOf(descriptor)->strides);
   }
@@ -66,7 +62,7 @@ cudnnStatus_t cudnnSetFilterNdDescriptor(cudnnFilterDescriptor_t descriptor,
                                          cudnnTensorFormat_t format,
                                          int count,
                                          const int dims[]) {
-  const cudnnStatus_t status = prism::shim::SetDims(LayoutOf(descriptor), type, count, dims);
+  const cudnnStatus_t status = SetDims(LayoutOf(descriptor), type, count, dims);
   if (status == CUDNN_STATUS_SUCCESS) {
     LayoutOf(descriptor)->format = format;
   }
@@ -88,3 +84,4 @@ cudnnStatus_t cudnnGetFilterNdDescriptor(const cudnnFilterDescriptor_t descripto
 }
 
 }  // extern "C"
+}  // namespace prism::shim

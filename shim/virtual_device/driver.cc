@@ -4,7 +4,6 @@
 #include <sys/auxv.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <iterator>
@@ -105,11 +104,6 @@ void* FindDriverFunction(const char* name, int version) {
   return nullptr;
 }
 
-}  // namespace prism::shim
-
-using prism::shim::ContextOf;
-using prism::shim::IsDevice;
-
 extern "C" {
 CUresult cuDriverGetVersion(int* version) {
   return static_cast<CUresult>(cudaDriverGetVersion(version));
@@ -120,7 +114,7 @@ CUresult cuGetProcAddress(const char* name,
                           int version,
                           cuuint64_t /*flags*/,
                           CUdriverProcAddressQueryResult* status) {
-  *function = prism::shim::FindDriverFunction(name, version);
+  *function = FindDriverFunction(name, version);
   if (status != nullptr) {
     *status =
         *function == nullptr ? CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND : CU_GET_PROC_ADDRESS_SUCCESS;
@@ -143,7 +137,7 @@ CUresult cuGetExportTable(const void** table, const CUuuid* /*id*/) {
   if (dladdr(__builtin_return_address(0), &caller) != 0 &&
       dladdr(reinterpret_cast<const void*>(getauxval(AT_ENTRY)), &program) != 0 &&
       caller.dli_fbase == program.dli_fbase) {
-    prism::shim::Refuse(
+    Refuse(
         "a CUDA runtime inside of a stripped program (link it with -cudart shared, or do not "
         "strip it)");
   }
@@ -160,7 +154,7 @@ CUresult cuDeviceGet(CUdevice* device, int ordinal) {
 }
 
 CUresult cuDeviceGetCount(int* count) {
-  *count = prism::shim::SessionConfig().device.device_count;
+  *count = SessionConfig().device.device_count;
   return CUDA_SUCCESS;
 }
 
@@ -168,13 +162,13 @@ CUresult cuDeviceGetName(char* name, int length, CUdevice device) {
   if (!IsDevice(device) || length <= 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  snprintf(name, static_cast<size_t>(length), "%s", prism::shim::SessionConfig().device.name);
+  snprintf(name, static_cast<size_t>(length), "%s", SessionConfig().device.name);
   return CUDA_SUCCESS;
 }
 
 CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
   cudaDeviceProp prop = {};
-  if (prism::shim::ReadProperties(&prop, device) != cudaSuccess) {
+  if (ReadProperties(&prop, device) != cudaSuccess) {
     return CUDA_ERROR_INVALID_DEVICE;
   }
   std::memcpy(uuid, &prop.uuid, sizeof(*uuid));
@@ -182,7 +176,7 @@ CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
 }
 
 CUresult cuDeviceTotalMem(size_t* bytes, CUdevice /*device*/) {
-  *bytes = static_cast<size_t>(prism::shim::SessionConfig().device.memory_bytes);
+  *bytes = static_cast<size_t>(SessionConfig().device.memory_bytes);
   return CUDA_SUCCESS;
 }
 
@@ -190,7 +184,7 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice
   if (!IsDevice(device)) {
     return CUDA_ERROR_INVALID_DEVICE;
   }
-  *value = prism::shim::DeviceAttribute(attribute, device);
+  *value = DeviceAttribute(attribute, device);
   return CUDA_SUCCESS;
 }
 
@@ -202,19 +196,19 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
   if (!IsDevice(device)) {
     return CUDA_ERROR_INVALID_DEVICE;
   }
-  prism::shim::EnsureContext();
+  EnsureContext();
   *context = ContextOf(device);
   return CUDA_SUCCESS;
 }
 
 CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int* flags, int* active) {
   *flags = 0;
-  *active = device == prism::shim::CurrentDevice() ? 1 : 0;
+  *active = device == CurrentDevice() ? 1 : 0;
   return IsDevice(device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
 CUresult cuCtxGetCurrent(CUcontext* context) {
-  *context = ContextOf(prism::shim::CurrentDevice());
+  *context = ContextOf(CurrentDevice());
   return CUDA_SUCCESS;
 }
 
@@ -222,17 +216,16 @@ CUresult cuCtxSetCurrent(CUcontext context) {
   if (context == nullptr) {
     return CUDA_SUCCESS;
   }
-  const int device = prism::shim::DeviceOf(context);
+  const int device = DeviceOf(context);
   return IsDevice(device) ? static_cast<CUresult>(cudaSetDevice(device))
                           : CUDA_ERROR_INVALID_CONTEXT;
 }
 
 CUresult cuCtxPushCurrent(CUcontext context) {
-  const int below = prism::shim::CurrentDevice();
+  const int below = CurrentDevice();
   const CUresult result =
       context == nullptr ? CUDA_ERROR_INVALID_CONTEXT : cuCtxSetCurrent(context);
-  return result == CUDA_SUCCESS && !prism::shim::KeepPushed(below) ? CUDA_ERROR_OUT_OF_MEMORY
-                                                                   : result;
+  return result == CUDA_SUCCESS && !KeepPushed(below) ? CUDA_ERROR_OUT_OF_MEMORY : result;
 }
 
 // The context that was current before the popped one was pushed is current again. A thread's first
@@ -241,18 +234,18 @@ CUresult cuCtxPopCurrent(CUcontext* context) {
   if (context != nullptr) {
     cuCtxGetCurrent(context);
   }
-  const int below = prism::shim::TakePushed();
+  const int below = TakePushed();
   return below < 0 ? CUDA_SUCCESS : static_cast<CUresult>(cudaSetDevice(below));
 }
 
 CUresult cuCtxGetDevice(CUdevice* device) {
-  *device = prism::shim::CurrentDevice();
+  *device = CurrentDevice();
   return CUDA_SUCCESS;
 }
 
 // No context means the current one.
 CUresult cuCtxGetDevice_v2(CUdevice* device, CUcontext context) {
-  *device = context == nullptr ? prism::shim::CurrentDevice() : prism::shim::DeviceOf(context);
+  *device = context == nullptr ? CurrentDevice() : DeviceOf(context);
   return IsDevice(*device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
@@ -261,7 +254,7 @@ CUresult cuCtxSynchronize() {
 }
 
 CUresult cuCtxSynchronize_v2(CUcontext context) {
-  const int current = prism::shim::CurrentDevice();
+  const int current = CurrentDevice();
   const CUresult result = cuCtxSetCurrent(context);
   if (result != CUDA_SUCCESS) {
     return result;
@@ -271,7 +264,7 @@ CUresult cuCtxSynchronize_v2(CUcontext context) {
 }
 
 CUresult cuStreamSynchronize(CUstream stream) {
-  prism::shim::SynchronizeStream(stream);
+  SynchronizeStream(stream);
   return CUDA_SUCCESS;
 }
 
@@ -286,4 +279,5 @@ CUresult cuStreamGetCtx_v2(CUstream stream, CUcontext* context, CUgreenCtx* gree
   }
   return cuStreamGetCtx(stream, context);
 }
-}
+}  // extern "C"
+}  // namespace prism::shim

@@ -54,14 +54,6 @@ void* Pointer(CUdeviceptr address) {
 }
 
 }  // namespace
-}  // namespace prism::shim
-
-using prism::shim::FromHandle;
-using prism::shim::kDeviceGranularity;
-using prism::shim::Mapping;
-using prism::shim::Mappings;
-using prism::shim::Physical;
-using prism::shim::Pointer;
 
 extern "C" {
 
@@ -77,12 +69,12 @@ CUresult cuMemAddressReserve(CUdeviceptr* address,
                              size_t /*alignment*/,
                              CUdeviceptr /*wanted*/,
                              unsigned long long /*flags*/) {
-  *address = prism::shim::ReserveAddresses(bytes);
+  *address = ReserveAddresses(bytes);
   return *address == 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 
 CUresult cuMemAddressFree(CUdeviceptr address, size_t bytes) {
-  return prism::shim::FreeAddresses(address, bytes) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  return FreeAddresses(address, bytes) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuMemCreate(CUmemGenericAllocationHandle* handle,
@@ -92,7 +84,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle,
   if (bytes == 0 || bytes % kDeviceGranularity != 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  if (!prism::shim::TakePhysical(bytes)) {
+  if (!TakePhysical(bytes)) {
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   auto* const physical = new (std::nothrow) Physical{bytes, 1, *properties};
@@ -101,8 +93,8 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle,
 }
 
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
-  const std::lock_guard<std::mutex> lock(prism::shim::Get().mutex);
-  prism::shim::DropLocked(FromHandle(handle));
+  const std::lock_guard<std::mutex> lock(Get().mutex);
+  DropLocked(FromHandle(handle));
   return CUDA_SUCCESS;
 }
 
@@ -111,7 +103,7 @@ CUresult cuMemMap(CUdeviceptr address,
                   size_t /*offset*/,
                   CUmemGenericAllocationHandle handle,
                   unsigned long long /*flags*/) {
-  Mappings& mappings = prism::shim::Get();
+  Mappings& mappings = Get();
   {
     const std::lock_guard<std::mutex> lock(mappings.mutex);
     if (!mappings.by_address.try_emplace(address, Mapping{bytes, FromHandle(handle)}).second) {
@@ -119,26 +111,26 @@ CUresult cuMemMap(CUdeviceptr address,
     }
     ++FromHandle(handle)->references;
   }
-  prism::shim::MapRange(address, bytes, FromHandle(handle)->properties.location.id);
+  MapRange(address, bytes, FromHandle(handle)->properties.location.id);
   return CUDA_SUCCESS;
 }
 
 CUresult cuMemUnmap(CUdeviceptr address, size_t bytes) {
-  Mappings& mappings = prism::shim::Get();
+  Mappings& mappings = Get();
   {
     const std::lock_guard<std::mutex> lock(mappings.mutex);
     auto at = mappings.by_address.lower_bound(address);
     while (at != mappings.by_address.end() && at->first < address + bytes) {
-      prism::shim::DropLocked(at->second.physical);
+      DropLocked(at->second.physical);
       at = mappings.by_address.erase(at);
     }
   }
-  prism::shim::UnmapRange(address, bytes);
+  UnmapRange(address, bytes);
   return CUDA_SUCCESS;
 }
 
 CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* address) {
-  Mappings& mappings = prism::shim::Get();
+  Mappings& mappings = Get();
   const std::lock_guard<std::mutex> lock(mappings.mutex);
   auto after = mappings.by_address.upper_bound(reinterpret_cast<uintptr_t>(address));
   if (after == mappings.by_address.begin()) {
@@ -175,8 +167,8 @@ CUresult cuMemFree(CUdeviceptr address) {
 }
 
 CUresult cuMemGetAddressRange(CUdeviceptr* start, size_t* bytes, CUdeviceptr address) {
-  const prism::shim::MemoryRange range = prism::shim::FindMemory(Pointer(address));
-  if (range.kind != prism::shim::MemoryKind::kDevice) {
+  const MemoryRange range = FindMemory(Pointer(address));
+  if (range.kind != MemoryKind::kDevice) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   if (start != nullptr) {
@@ -189,11 +181,11 @@ CUresult cuMemGetAddressRange(CUdeviceptr* start, size_t* bytes, CUdeviceptr add
 }
 
 CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdeviceptr address) {
-  const prism::shim::MemoryRange range = prism::shim::FindMemory(Pointer(address));
-  if (range.kind == prism::shim::MemoryKind::kUnknown) {
+  const MemoryRange range = FindMemory(Pointer(address));
+  if (range.kind == MemoryKind::kUnknown) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  const bool is_device = range.kind == prism::shim::MemoryKind::kDevice;
+  const bool is_device = range.kind == MemoryKind::kDevice;
   switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
       return cuCtxGetCurrent(static_cast<CUcontext*>(data));
@@ -219,42 +211,41 @@ CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdevi
       *static_cast<unsigned int*>(data) = 0;
       return CUDA_SUCCESS;
     default:
-      prism::shim::Refuse("cuPointerGetAttribute");
+      Refuse("cuPointerGetAttribute");
       return CUDA_ERROR_NOT_SUPPORTED;
   }
 }
 
 CUresult cuMemcpyHtoD(CUdeviceptr target, const void* source, size_t bytes) {
-  return static_cast<CUresult>(prism::shim::Copy(Pointer(target), source, bytes, nullptr, false));
+  return static_cast<CUresult>(Copy(Pointer(target), source, bytes, nullptr, false));
 }
 
 CUresult cuMemcpyDtoH(void* target, CUdeviceptr source, size_t bytes) {
-  return static_cast<CUresult>(prism::shim::Copy(target, Pointer(source), bytes, nullptr, false));
+  return static_cast<CUresult>(Copy(target, Pointer(source), bytes, nullptr, false));
 }
 
 CUresult cuMemcpyDtoD(CUdeviceptr target, CUdeviceptr source, size_t bytes) {
-  return static_cast<CUresult>(
-      prism::shim::Copy(Pointer(target), Pointer(source), bytes, nullptr, false));
+  return static_cast<CUresult>(Copy(Pointer(target), Pointer(source), bytes, nullptr, false));
 }
 
 CUresult cuMemcpyHtoDAsync(CUdeviceptr target, const void* source, size_t bytes, CUstream stream) {
-  return static_cast<CUresult>(prism::shim::Copy(Pointer(target), source, bytes, stream, true));
+  return static_cast<CUresult>(Copy(Pointer(target), source, bytes, stream, true));
 }
 
 CUresult cuMemcpyDtoHAsync(void* target, CUdeviceptr source, size_t bytes, CUstream stream) {
-  return static_cast<CUresult>(prism::shim::Copy(target, Pointer(source), bytes, stream, true));
+  return static_cast<CUresult>(Copy(target, Pointer(source), bytes, stream, true));
 }
 
 CUresult cuMemcpyDtoDAsync(CUdeviceptr target, CUdeviceptr source, size_t bytes, CUstream stream) {
-  return static_cast<CUresult>(
-      prism::shim::Copy(Pointer(target), Pointer(source), bytes, stream, true));
+  return static_cast<CUresult>(Copy(Pointer(target), Pointer(source), bytes, stream, true));
 }
 
 CUresult cuMemsetD8Async(CUdeviceptr target, unsigned char value, size_t count, CUstream stream) {
-  return static_cast<CUresult>(prism::shim::Set(Pointer(target), value, count, stream));
+  return static_cast<CUresult>(Set(Pointer(target), value, count, stream));
 }
 
 CUresult cuMemsetD32Async(CUdeviceptr target, unsigned int value, size_t count, CUstream stream) {
-  return static_cast<CUresult>(prism::shim::SetWords(Pointer(target), value, count, stream));
+  return static_cast<CUresult>(SetWords(Pointer(target), value, count, stream));
 }
-}
+}  // extern "C"
+}  // namespace prism::shim

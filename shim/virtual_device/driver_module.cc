@@ -3,7 +3,6 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
-#include "shim/session.h"
 #include "shim/virtual_device/runtime_state.h"
 
 namespace {

@@ -88,7 +88,9 @@ Asker AskerOf(const void* caller) {
 }
 
 // nccl2's groups ask for ops that they issued a moment ago, and wait for one only if it is not
-// over: on a device it is not. But for a loop that polls, which has to end.
+// over: on a device it is not. A sandbox rank is told what it was told while it was recorded, so
+// that it waits for the same; waiting for an event that is over takes no time. But for a loop that
+// polls, which has to end.
 bool IsPendingAtIssue(cudaEvent_t event) {
   constexpr int kPolls = 1000;
   thread_local cudaEvent_t last = nullptr;
@@ -114,7 +116,7 @@ cudaError_t Query(cudaEvent_t event, Asker asker) {
       return Return(cudaErrorNotReady);
     }
   }
-  if (records && asker == Asker::kInPassing && IsPendingAtIssue(event)) {
+  if (asker == Asker::kInPassing && IsPendingAtIssue(event)) {
     return Return(cudaErrorNotReady);
   }
   if (records && asker == Asker::kProgram) {
@@ -125,24 +127,28 @@ cudaError_t Query(cudaEvent_t event, Asker asker) {
              : Return(cudaErrorNotReady);
 }
 
+// Before the iterations that are replayed no time passes between events. On a device two of them
+// differ by at least its resolution ("around 0.5 microseconds"), and programs divide by the
+// difference: an autotuner launches a kernel for a tenth of a second by it, millions of times if an
+// op took next to nothing.
+int64_t AssumedNs(uint64_t start_op, uint64_t end_op) {
+  constexpr int64_t kResolutionNs = 500;
+  constexpr int64_t kShortOpNs = 20'000;
+  const uint64_t ops_between = end_op > start_op ? end_op - start_op - 1 : 0;
+  return std::max(kResolutionNs, static_cast<int64_t>(ops_between) * kShortOpNs);
+}
+
 }  // namespace
 
 uint32_t NewEventId() {
   return next_event.fetch_add(1);
 }
 
-}  // namespace prism::shim
-
-using prism::shim::EventObject;
-using prism::shim::RecordKind;
-using prism::shim::Return;
-
 extern "C" {
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags) {
-  prism::shim::EnsureContext();
-  auto* const object =
-      new (std::nothrow) EventObject{prism::shim::NewEventId(), flags, {false}, {0}};
+  EnsureContext();
+  auto* const object = new (std::nothrow) EventObject{NewEventId(), flags, {false}, {0}};
   if (object == nullptr) {
     return Return(cudaErrorMemoryAllocation);
   }
@@ -155,7 +161,7 @@ cudaError_t cudaEventCreate(cudaEvent_t* event) {
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  delete prism::shim::Object(event);
+  delete Object(event);
   return cudaSuccess;
 }
 
@@ -164,13 +170,13 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, uns
     return Return(cudaErrorInvalidResourceHandle);
   }
   const bool external = (flags & cudaEventRecordExternal) != 0;
-  if (prism::shim::RecordInCapture(event, stream, external)) {
+  if (RecordInCapture(event, stream, external)) {
     return cudaSuccess;
   }
-  EventObject* const object = prism::shim::Object(event);
+  EventObject* const object = Object(event);
   object->recorded.store(true, std::memory_order_relaxed);
-  object->recorded_after.store(prism::shim::LastIssuedOp(), std::memory_order_relaxed);
-  prism::shim::IssueOp(stream, prism::shim::EventRecord(RecordKind::kEventRecord, event, stream));
+  object->recorded_after.store(LastIssuedOp(), std::memory_order_relaxed);
+  IssueOp(stream, EventRecord(RecordKind::kEventRecord, event, stream));
   return cudaSuccess;
 }
 
@@ -185,11 +191,11 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   }
   cudaError_t error = cudaSuccess;
   const bool external = (flags & cudaEventWaitExternal) != 0;
-  if (prism::shim::WaitInCapture(stream, event, external, &error)) {
+  if (WaitInCapture(stream, event, external, &error)) {
     return error == cudaSuccess ? error : Return(error);
   }
-  if (prism::shim::WasRecorded(event)) {
-    prism::shim::IssueOp(stream, prism::shim::EventRecord(RecordKind::kEventWait, event, stream));
+  if (WasRecorded(event)) {
+    IssueOp(stream, EventRecord(RecordKind::kEventWait, event, stream));
   }
   return cudaSuccess;
 }
@@ -198,55 +204,52 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   if (event == nullptr) {
     return Return(cudaErrorInvalidResourceHandle);
   }
-  if (const cudaError_t error = prism::shim::CheckEvent(event); error != cudaSuccess) {
+  if (const cudaError_t error = CheckEvent(event); error != cudaSuccess) {
     return error;
   }
-  if (!prism::shim::WasRecorded(event)) {
+  if (!WasRecorded(event)) {
     return cudaSuccess;
   }
-  return prism::shim::Query(event, prism::shim::AskerOf(__builtin_return_address(0)));
+  return Query(event, AskerOf(__builtin_return_address(0)));
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   if (event == nullptr) {
     return Return(cudaErrorInvalidResourceHandle);
   }
-  if (const cudaError_t error = prism::shim::CheckEvent(event); error != cudaSuccess) {
+  if (const cudaError_t error = CheckEvent(event); error != cudaSuccess) {
     return error;
   }
-  if (prism::shim::WasRecorded(event)) {
-    prism::shim::Record record = {};
+  if (WasRecorded(event)) {
+    Record record = {};
     record.kind = RecordKind::kSync;
-    record.sync.kind = prism::channel::SyncKind::kEvent;
-    record.sync.event = prism::shim::Object(event)->id;
-    prism::shim::NoteHostWait(
-        prism::shim::Object(event)->recorded_after.load(std::memory_order_relaxed));
-    prism::shim::Request(record);
+    record.sync.kind = channel::SyncKind::kEvent;
+    record.sync.event = Object(event)->id;
+    NoteHostWait(Object(event)->recorded_after.load(std::memory_order_relaxed));
+    Request(record);
   }
   return cudaSuccess;
 }
 
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
-  if (start == nullptr || end == nullptr || !prism::shim::WasRecorded(start) ||
-      !prism::shim::WasRecorded(end) ||
-      ((prism::shim::Object(start)->flags | prism::shim::Object(end)->flags) &
-       cudaEventDisableTiming) != 0) {
+  if (start == nullptr || end == nullptr || !WasRecorded(start) || !WasRecorded(end) ||
+      ((Object(start)->flags | Object(end)->flags) & cudaEventDisableTiming) != 0) {
     return Return(cudaErrorInvalidResourceHandle);
   }
-  prism::shim::Record record = {};
+  Record record = {};
   record.kind = RecordKind::kElapsed;
-  record.elapsed.start_event = prism::shim::Object(start)->id;
-  record.elapsed.end_event = prism::shim::Object(end)->id;
-  const prism::shim::Reply reply = prism::shim::Request(record);
+  record.elapsed.start_event = Object(start)->id;
+  record.elapsed.end_event = Object(end)->id;
+  const Reply reply = Request(record);
   if (reply.status == 1) {
     return Return(cudaErrorNotReady);
   }
-  // Before the iterations that are replayed no time passes between events. On a device two of them
-  // differ by at least its resolution ("around 0.5 microseconds"), and programs divide by the
-  // difference.
-  constexpr int64_t kResolutionNs = 500;
-  const int64_t elapsed = reply.value_ns == 0 && start != end ? kResolutionNs : reply.value_ns;
+  const int64_t elapsed =
+      reply.value_ns == 0 && start != end
+          ? AssumedNs(Object(start)->recorded_after, Object(end)->recorded_after)
+          : reply.value_ns;
   *milliseconds = static_cast<float>(static_cast<double>(elapsed) * 1e-6);
   return cudaSuccess;
 }
-}
+}  // extern "C"
+}  // namespace prism::shim

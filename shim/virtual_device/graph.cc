@@ -127,21 +127,13 @@ cudaGraph_t ToHandle(Graph* graph) {
   return reinterpret_cast<cudaGraph_t>(graph);
 }
 
-}  // namespace prism::shim
-
-using prism::shim::FromHandle;
-using prism::shim::GraphExec;
-using prism::shim::GraphStep;
-using prism::shim::NodesOf;
-using prism::shim::Return;
-
 extern "C" {
 
 cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* exec,
                                           cudaGraph_t graph,
                                           unsigned long long /*flags*/) {
   auto made = std::make_unique<GraphExec>();
-  prism::shim::TakeBody(made.get(), FromHandle(graph)->body);
+  TakeBody(made.get(), FromHandle(graph)->body);
   *exec = reinterpret_cast<cudaGraphExec_t>(made.release());
   return cudaSuccess;
 }
@@ -163,23 +155,23 @@ cudaError_t cudaGraphInstantiateWithParams(cudaGraphExec_t* exec,
 cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec,
                                 cudaGraph_t graph,
                                 cudaGraphExecUpdateResultInfo* result) {
-  const bool same = prism::shim::SameTopology(*FromHandle(exec)->body, *FromHandle(graph)->body);
+  const bool same = SameTopology(*FromHandle(exec)->body, *FromHandle(graph)->body);
   *result = {};
   result->result = same ? cudaGraphExecUpdateSuccess : cudaGraphExecUpdateErrorTopologyChanged;
   if (!same) {
     return Return(cudaErrorGraphExecUpdateFailure);
   }
-  prism::shim::TakeBody(FromHandle(exec), FromHandle(graph)->body);
+  TakeBody(FromHandle(exec), FromHandle(graph)->body);
   return cudaSuccess;
 }
 
 // A launch into a stream under capture would be a child graph.
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
-  if (prism::shim::IsCaptured(stream)) {
-    prism::shim::Refuse("cudaGraphLaunch_in_capture");
+  if (IsCaptured(stream)) {
+    Refuse("cudaGraphLaunch_in_capture");
     return Return(cudaErrorNotSupported);
   }
-  prism::shim::RunSteps(*FromHandle(exec), stream);
+  RunSteps(*FromHandle(exec), stream);
   return cudaSuccess;
 }
 
@@ -197,7 +189,7 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
 }
 
 cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* count) {
-  return prism::shim::ListNodes(NodesOf(*FromHandle(graph)->body), nodes, count);
+  return ListNodes(NodesOf(*FromHandle(graph)->body), nodes, count);
 }
 
 cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, cudaGraphNodeType* type) {
@@ -215,7 +207,7 @@ cudaError_t cudaGraphNodeGetDependencies_v2(cudaGraphNode_t node,
   if (edges != nullptr) {
     std::memset(edges, 0, *count * sizeof(*edges));
   }
-  return prism::shim::ListNodes(FromHandle(node)->dependencies, dependencies, count);
+  return ListNodes(FromHandle(node)->dependencies, dependencies, count);
 }
 
 cudaError_t cudaGraphDebugDotPrint(cudaGraph_t graph, const char* path, unsigned int /*flags*/) {
@@ -227,7 +219,7 @@ cudaError_t cudaGraphDebugDotPrint(cudaGraph_t graph, const char* path, unsigned
   std::fprintf(file, "digraph {\n");
   for (GraphStep* node : NodesOf(*FromHandle(graph)->body)) {
     const size_t number = numbers.emplace(node, numbers.size()).first->second;
-    std::fprintf(file, "  n%zu [label=\"%s\"];\n", number, prism::shim::TypeName(node->type));
+    std::fprintf(file, "  n%zu [label=\"%s\"];\n", number, TypeName(node->type));
     for (GraphStep* before : node->dependencies) {
       std::fprintf(file, "  n%zu -> n%zu;\n", numbers.at(before), number);
     }
@@ -235,4 +227,5 @@ cudaError_t cudaGraphDebugDotPrint(cudaGraph_t graph, const char* path, unsigned
   std::fprintf(file, "}\n");
   return std::fclose(file) == 0 ? cudaSuccess : Return(cudaErrorOperatingSystem);
 }
-}
+}  // extern "C"
+}  // namespace prism::shim

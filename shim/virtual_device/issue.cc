@@ -1,8 +1,5 @@
 #include "shim/virtual_device/issue.h"
 
-#include <functional>
-#include <utility>
-
 #include "shim/clock/host_meter.h"
 #include "shim/session.h"
 #include "shim/virtual_device/capture.h"

@@ -137,12 +137,6 @@ const void* DefineDriverKernel(const char* mangled_name) {
   return kept;
 }
 
-}  // namespace prism::shim
-
-using prism::shim::Kernels;
-using prism::shim::LaunchShape;
-using prism::shim::Return;
-
 extern "C" {
 
 void** __cudaRegisterFatBinary(void* binary) {
@@ -169,9 +163,9 @@ void __cudaRegisterFunction(void** handle,
                             dim3* /*block_dim*/,
                             dim3* /*grid_dim*/,
                             int* /*warp_size*/) {
-  Kernels& kernels = prism::shim::Get();
+  Kernels& kernels = Get();
   const std::lock_guard<std::mutex> lock(kernels.mutex);
-  kernels.registered.emplace_back(host_stub, prism::shim::Kernel{device_name, handle});
+  kernels.registered.emplace_back(host_stub, Kernel{device_name, handle});
 }
 
 void __cudaRegisterVar(void** /*handle*/,
@@ -182,7 +176,7 @@ void __cudaRegisterVar(void** /*handle*/,
                        size_t bytes,
                        int /*is_constant*/,
                        int /*is_global*/) {
-  Kernels& kernels = prism::shim::Get();
+  Kernels& kernels = Get();
   const std::lock_guard<std::mutex> lock(kernels.mutex);
   kernels.variables[host_variable] = {bytes, nullptr};
 }
@@ -191,10 +185,10 @@ unsigned __cudaPushCallConfiguration(dim3 grid,
                                      dim3 block,
                                      size_t shared_bytes,
                                      struct CUstream_st* stream) {
-  if (prism::shim::pushed_count == prism::shim::kMaxPushed) {
+  if (pushed_count == kMaxPushed) {
     return 1;
   }
-  prism::shim::pushed[prism::shim::pushed_count++] = {grid, block, shared_bytes, stream};
+  pushed[pushed_count++] = {grid, block, shared_bytes, stream};
   return 0;
 }
 
@@ -202,10 +196,10 @@ cudaError_t __cudaPopCallConfiguration(dim3* grid,
                                        dim3* block,
                                        size_t* shared_bytes,
                                        void* stream) {
-  if (prism::shim::pushed_count == 0) {
+  if (pushed_count == 0) {
     return Return(cudaErrorInvalidConfiguration);
   }
-  const LaunchShape& shape = prism::shim::pushed[--prism::shim::pushed_count];
+  const LaunchShape& shape = pushed[--pushed_count];
   *grid = shape.grid;
   *block = shape.block;
   *shared_bytes = shape.shared_bytes;
@@ -225,7 +219,7 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t kernel,
                                void** /*arguments*/,
                                size_t shared_bytes,
                                cudaStream_t stream) {
-  return prism::shim::Launch(kernel, {grid, block, shared_bytes, stream});
+  return Launch(kernel, {grid, block, shared_bytes, stream});
 }
 
 cudaError_t cudaLaunchKernel(const void* function,
@@ -234,7 +228,7 @@ cudaError_t cudaLaunchKernel(const void* function,
                              void** /*arguments*/,
                              size_t shared_bytes,
                              cudaStream_t stream) {
-  return prism::shim::Launch(function, {grid, block, shared_bytes, stream});
+  return Launch(function, {grid, block, shared_bytes, stream});
 }
 
 cudaError_t cudaLaunchCooperativeKernel(const void* function,
@@ -243,25 +237,25 @@ cudaError_t cudaLaunchCooperativeKernel(const void* function,
                                         void** /*arguments*/,
                                         size_t shared_bytes,
                                         cudaStream_t stream) {
-  return prism::shim::Launch(function, {grid, block, shared_bytes, stream});
+  return Launch(function, {grid, block, shared_bytes, stream});
 }
 
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config,
                                 const void* function,
                                 void** /*arguments*/) {
-  return prism::shim::Launch(
-      function, {config->gridDim, config->blockDim, config->dynamicSmemBytes, config->stream});
+  return Launch(function,
+                {config->gridDim, config->blockDim, config->dynamicSmemBytes, config->stream});
 }
 
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* function) {
   // The attributes of a small kernel: enough registers for full occupancy, no static shared memory.
   // Kernels size their grids by these; none of them may be zero. CUB refuses to launch on an
   // architecture that it was not compiled for.
-  const auto& profile = prism::shim::SessionConfig().device;
+  const auto& profile = SessionConfig().device;
   *attributes = {};
   attributes->maxThreadsPerBlock = 1024;
   attributes->numRegs = 32;
-  attributes->ptxVersion = prism::shim::KernelArchitecture(function);
+  attributes->ptxVersion = KernelArchitecture(function);
   attributes->binaryVersion = attributes->ptxVersion;
   attributes->maxDynamicSharedSizeBytes = static_cast<int>(profile.shared_memory_per_block_optin);
   attributes->preferredShmemCarveout = -1;
@@ -270,7 +264,7 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* fu
 
 cudaError_t cudaFuncSetAttribute(const void* /*function*/, cudaFuncAttribute attribute, int value) {
   const bool too_much = attribute == cudaFuncAttributeMaxDynamicSharedMemorySize &&
-                        value > prism::shim::SessionConfig().device.shared_memory_per_block_optin;
+                        value > SessionConfig().device.shared_memory_per_block_optin;
   return too_much ? Return(cudaErrorInvalidValue) : cudaSuccess;
 }
 
@@ -279,7 +273,7 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks,
                                                                    int block_threads,
                                                                    size_t shared_bytes,
                                                                    unsigned int /*flags*/) {
-  *blocks = prism::shim::OccupancyBlocks(block_threads, shared_bytes);
+  *blocks = OccupancyBlocks(block_threads, shared_bytes);
   return cudaSuccess;
 }
 
@@ -295,10 +289,10 @@ cudaError_t cudaOccupancyMaxActiveClusters(int* clusters,
                                            const void* /*function*/,
                                            const cudaLaunchConfig_t* config) {
   const dim3 block = config->blockDim;
-  const int per_sm = prism::shim::OccupancyBlocks(static_cast<int>(block.x * block.y * block.z),
-                                                  config->dynamicSmemBytes);
+  const int per_sm =
+      OccupancyBlocks(static_cast<int>(block.x * block.y * block.z), config->dynamicSmemBytes);
   // Clusters of the portable maximum of eight blocks.
-  *clusters = per_sm * prism::shim::SessionConfig().device.sm_count / 8;
+  *clusters = per_sm * SessionConfig().device.sm_count / 8;
   return cudaSuccess;
 }
 
@@ -310,21 +304,21 @@ cudaError_t cudaOccupancyMaxPotentialClusterSize(int* cluster_blocks,
 }
 
 cudaError_t cudaGetSymbolAddress(void** address, const void* symbol) {
-  Kernels& kernels = prism::shim::Get();
+  Kernels& kernels = Get();
   const std::lock_guard<std::mutex> lock(kernels.mutex);
   const auto found = kernels.variables.find(symbol);
   if (found == kernels.variables.end()) {
     return Return(cudaErrorInvalidSymbol);
   }
   if (found->second.address == nullptr) {
-    found->second.address = prism::shim::ModuleMemory(found->second.bytes);
+    found->second.address = ModuleMemory(found->second.bytes);
   }
   *address = found->second.address;
   return cudaSuccess;
 }
 
 cudaError_t cudaGetSymbolSize(size_t* bytes, const void* symbol) {
-  Kernels& kernels = prism::shim::Get();
+  Kernels& kernels = Get();
   const std::lock_guard<std::mutex> lock(kernels.mutex);
   const auto found = kernels.variables.find(symbol);
   if (found == kernels.variables.end()) {
@@ -333,4 +327,5 @@ cudaError_t cudaGetSymbolSize(size_t* bytes, const void* symbol) {
   *bytes = found->second.bytes;
   return cudaSuccess;
 }
-}
+}  // extern "C"
+}  // namespace prism::shim

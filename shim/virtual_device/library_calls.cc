@@ -227,15 +227,13 @@ bool IssueCall(LibraryCall call,
   }
 }
 
-}  // namespace prism::shim
-
 extern "C" {
 
 long prism_shim_do_library_call(const char* name,
                                 uint64_t what,
                                 const uint64_t* registers,
                                 const uint64_t* stack) {
-  return prism::shim::Do(prism::shim::LibraryCallOf(what), name,
-                         prism::shim::Arguments(registers, stack));
+  return Do(LibraryCallOf(what), name, Arguments(registers, stack));
 }
-}
+}  // extern "C"
+}  // namespace prism::shim

@@ -4,7 +4,6 @@
 #include "shim/virtual_device/memory.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -448,22 +447,21 @@ bool UnregisterHost(void* pointer) {
   return memory.pinned.erase(Address(pointer)) != 0;
 }
 
-}  // namespace prism::shim
-
 extern "C" size_t prism_shim_read(void* out, const void* source, size_t bytes) {
-  return prism::shim::ReadBytes(out, source, bytes);
+  return ReadBytes(out, source, bytes);
 }
 
 extern "C" void prism_shim_answer_read(const int64_t* number) {
-  prism::shim::answer = number != nullptr ? std::optional<int64_t>(*number) : std::nullopt;
+  answer = number != nullptr ? std::optional<int64_t>(*number) : std::nullopt;
 }
 
 extern "C" void prism_shim_forget(void* target, size_t bytes) {
-  prism::shim::Invalidate(target, bytes);
+  Invalidate(target, bytes);
 }
 
 extern "C" void prism_shim_write(void* target, const void* data, size_t bytes) {
-  if (prism::shim::IsDevicePointer(target)) {
-    prism::shim::WriteBytes(target, data, bytes);
+  if (IsDevicePointer(target)) {
+    WriteBytes(target, data, bytes);
   }
 }
+}  // namespace prism::shim

@@ -209,13 +209,6 @@ bool PoolFree(void* pointer) {
   return true;
 }
 
-}  // namespace prism::shim
-
-using prism::shim::FromHandle;
-using prism::shim::Get;
-using prism::shim::Pool;
-using prism::shim::Return;
-
 extern "C" {
 
 cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int /*device*/) {
@@ -245,16 +238,16 @@ cudaError_t cudaMemPoolDestroy(cudaMemPool_t handle) {
   }
   const std::lock_guard<std::mutex> lock(Get().mutex);
   pool->destroyed = true;
-  prism::shim::Release(pool, 0);
+  Release(pool, 0);
   return cudaSuccess;
 }
 
 cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t handle, cudaMemPoolAttr attribute, void* value) {
   Pool* const pool = FromHandle(handle);
   const std::lock_guard<std::mutex> lock(Get().mutex);
-  if (const int* const on = prism::shim::Switch(pool, attribute); on != nullptr) {
+  if (const int* const on = Switch(pool, attribute); on != nullptr) {
     *static_cast<int*>(value) = *on;
-  } else if (const uint64_t* const size = prism::shim::Size(pool, attribute); size != nullptr) {
+  } else if (const uint64_t* const size = Size(pool, attribute); size != nullptr) {
     *static_cast<uint64_t*>(value) = *size;
   } else {
     return Return(cudaErrorInvalidValue);
@@ -266,7 +259,7 @@ cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t handle, cudaMemPoolAttr attrib
 cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t handle, cudaMemPoolAttr attribute, void* value) {
   Pool* const pool = FromHandle(handle);
   const std::lock_guard<std::mutex> lock(Get().mutex);
-  if (int* const on = prism::shim::Switch(pool, attribute); on != nullptr) {
+  if (int* const on = Switch(pool, attribute); on != nullptr) {
     *on = *static_cast<const int*>(value);
     return cudaSuccess;
   }
@@ -285,7 +278,8 @@ cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t handle, cudaMemPoolAttr attrib
 
 cudaError_t cudaMemPoolTrimTo(cudaMemPool_t handle, size_t bytes) {
   const std::lock_guard<std::mutex> lock(Get().mutex);
-  prism::shim::Release(FromHandle(handle), bytes);
+  Release(FromHandle(handle), bytes);
   return cudaSuccess;
 }
-}
+}  // extern "C"
+}  // namespace prism::shim

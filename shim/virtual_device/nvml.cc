@@ -9,13 +9,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <cstdio>
 #include <cstring>
 
 #include <cuda_runtime_api.h>
 
 #include "shim/session.h"
+#include "shim/spawned_process.h"
 #include "shim/virtual_device/memory.h"
 
 namespace prism::shim {
@@ -66,13 +66,6 @@ void WriteUuid(int ordinal, char (&text)[kUuidLength]) {
 }
 
 }  // namespace
-}  // namespace prism::shim
-
-using prism::shim::Give;
-using prism::shim::kUuidLength;
-using prism::shim::OrdinalOf;
-using prism::shim::Refused;
-using prism::shim::WriteText;
 
 extern "C" {
 
@@ -113,17 +106,18 @@ nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int* version) {
 }
 
 nvmlReturn_t nvmlSystemGetDriverVersion(char* version, unsigned int length) {
-  return WriteText(prism::shim::kDriver, version, length);
+  return WriteText(kDriver, version, length);
 }
 
 nvmlReturn_t nvmlSystemGetNVMLVersion(char* version, unsigned int length) {
   char text[32];
-  snprintf(text, sizeof(text), "13.%s", prism::shim::kDriver);
+  snprintf(text, sizeof(text), "13.%s", kDriver);
   return WriteText(text, version, length);
 }
 
 nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int* count) {
-  *count = static_cast<unsigned int>(prism::shim::DeviceCount());
+  SpawnOnlyOwnProcess();
+  *count = static_cast<unsigned int>(DeviceCount());
   return NVML_SUCCESS;
 }
 
@@ -138,9 +132,9 @@ nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char* bus_id, nvmlDevice_t* 
 }
 
 nvmlReturn_t nvmlDeviceGetHandleByUUID(const char* uuid, nvmlDevice_t* device) {
-  for (int ordinal = 0; ordinal < prism::shim::DeviceCount(); ++ordinal) {
+  for (int ordinal = 0; ordinal < DeviceCount(); ++ordinal) {
     char own[kUuidLength];
-    prism::shim::WriteUuid(ordinal, own);
+    WriteUuid(ordinal, own);
     if (std::strcmp(own, uuid) == 0) {
       return Give(ordinal, device);
     }
@@ -153,7 +147,7 @@ nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char* uuid, unsigned int len
     return NVML_ERROR_INSUFFICIENT_SIZE;
   }
   char own[kUuidLength];
-  prism::shim::WriteUuid(OrdinalOf(device), own);
+  WriteUuid(OrdinalOf(device), own);
   std::memcpy(uuid, own, kUuidLength);
   return NVML_SUCCESS;
 }
@@ -164,7 +158,7 @@ nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned int* index) {
 }
 
 nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t /*device*/, char* name, unsigned int length) {
-  return WriteText(prism::shim::SessionConfig().device.name, name, length);
+  return WriteText(SessionConfig().device.name, name, length);
 }
 
 nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int* major, int* minor) {
@@ -195,7 +189,7 @@ nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t* info) {
 
 // The process knows only its own device; the others are equally full, by symmetry.
 nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t /*device*/, nvmlMemory_t* memory) {
-  const prism::shim::DeviceUsage usage = prism::shim::QueryDeviceUsage();
+  const DeviceUsage usage = QueryDeviceUsage();
   memory->total = static_cast<unsigned long long>(usage.total_bytes);
   memory->free = static_cast<unsigned long long>(usage.free_bytes);
   memory->used = memory->total - memory->free;
@@ -265,7 +259,7 @@ nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t /*device*/, unsigned int* 
 }
 
 nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t /*device*/, nvmlUtilization_t* rates) {
-  prism::shim::Count("gpu_load_assumed");
+  Count("gpu_load_assumed");
   *rates = {100, 100};
   return NVML_SUCCESS;
 }
@@ -289,4 +283,5 @@ nvmlReturn_t nvmlDeviceGetCpuAffinityWithinScope(nvmlDevice_t device,
                                                  int /*scope*/) {
   return nvmlDeviceGetCpuAffinity(device, words, set);
 }
-}
+}  // extern "C"
+}  // namespace prism::shim

@@ -73,9 +73,6 @@ void WriteProperties12(const cudaDeviceProp& properties, int device, void* to) {
 }
 
 }  // namespace
-}  // namespace prism::shim
-
-using prism::shim::Return;
 
 extern "C" {
 
@@ -95,18 +92,18 @@ cudaError_t cudaGetDriverEntryPoint(const char* symbol,
                                     cudaDriverEntryPointQueryResult* status);
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
-  if (prism::shim::IsCuda12()) {
-    prism::shim::Refuse("cudaGetDeviceProperties (with the structure of CUDA 11)");
+  if (IsCuda12()) {
+    Refuse("cudaGetDeviceProperties (with the structure of CUDA 11)");
     return Return(cudaErrorNotSupported);
   }
-  return prism::shim::ReadProperties(properties, device);
+  return ReadProperties(properties, device);
 }
 
 cudaError_t cudaGetDeviceProperties_v2(void* properties, int device) {
   cudaDeviceProp newer = {};
-  const cudaError_t error = prism::shim::ReadProperties(&newer, device);
+  const cudaError_t error = ReadProperties(&newer, device);
   if (error == cudaSuccess) {
-    prism::shim::WriteProperties12(newer, device, properties);
+    WriteProperties12(newer, device, properties);
   }
   return error;
 }
@@ -118,7 +115,7 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream,
                                      const cudaGraphNode_t** dependencies,
                                      const cudaGraphEdgeData** edges,
                                      size_t* count) {
-  if (prism::shim::IsCuda12()) {
+  if (IsCuda12()) {
     return cudaStreamGetCaptureInfo_v3(stream, status, id, nullptr, nullptr, nullptr, nullptr);
   }
   return cudaStreamGetCaptureInfo_v3(stream, status, id, graph, dependencies, edges, count);
@@ -137,7 +134,7 @@ cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t node,
                                          cudaGraphNode_t* dependencies,
                                          cudaGraphEdgeData* edges,
                                          size_t* count) {
-  if (prism::shim::IsCuda12()) {
+  if (IsCuda12()) {
     count = reinterpret_cast<size_t*>(edges);  // its third argument
     edges = nullptr;
   }
@@ -148,7 +145,8 @@ cudaError_t cudaGetDriverEntryPoint(const char* symbol,
                                     void** function,
                                     unsigned long long flags,
                                     cudaDriverEntryPointQueryResult* status) {
-  return cudaGetDriverEntryPointByVersion(
-      symbol, function, static_cast<unsigned int>(prism::shim::CudaVersion()), flags, status);
+  return cudaGetDriverEntryPointByVersion(symbol, function,
+                                          static_cast<unsigned int>(CudaVersion()), flags, status);
 }
-}
+}  // extern "C"
+}  // namespace prism::shim

@@ -1,5 +1,4 @@
 // Errors, versions and initialisation of the CUDA runtime.
-#include <cstddef>
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -97,30 +96,25 @@ int CurrentDevice() {
   return current_device;
 }
 
-}  // namespace prism::shim
-
-using prism::shim::Return;
-using prism::shim::SessionConfig;
-
 extern "C" {
 
 cudaError_t cudaGetLastError() {
-  const cudaError_t error = prism::shim::last_error;
-  prism::shim::last_error = cudaSuccess;
+  const cudaError_t error = last_error;
+  last_error = cudaSuccess;
   return error;
 }
 
 cudaError_t cudaPeekAtLastError() {
-  return prism::shim::last_error;
+  return last_error;
 }
 
 const char* cudaGetErrorName(cudaError_t error) {
-  const auto* const found = prism::shim::FindText(error);
+  const auto* const found = FindText(error);
   return found == nullptr ? "unrecognized error code" : found->name;
 }
 
 const char* cudaGetErrorString(cudaError_t error) {
-  const auto* const found = prism::shim::FindText(error);
+  const auto* const found = FindText(error);
   return found == nullptr ? "unrecognized error code" : found->text;
 }
 
@@ -136,34 +130,35 @@ CUresult cuGetErrorName(CUresult error, const char** text) {
 }
 
 cudaError_t cudaRuntimeGetVersion(int* version) {
-  *version = prism::shim::CudaVersion();
+  *version = CudaVersion();
   return cudaSuccess;
 }
 
 cudaError_t cudaDriverGetVersion(int* version) {
-  *version = prism::shim::CudaVersion();
+  *version = CudaVersion();
   return cudaSuccess;
 }
 
 cudaError_t cudaGetDeviceCount(int* count) {
   // The first call of a program, by which libtorch, if the program uses it, is certainly loaded.
-  prism::shim::EndIfSpawnedForOtherRank();
-  prism::shim::LoadObserver();
+  EndIfSpawnedForOtherRank();
+  LoadObserver();
+  SpawnOnlyOwnProcess();
   *count = SessionConfig().device.device_count;
   return cudaSuccess;
 }
 
 cudaError_t cudaGetDevice(int* device) {
-  *device = prism::shim::current_device;
+  *device = current_device;
   return cudaSuccess;
 }
 
 cudaError_t cudaSetDevice(int device) {
-  prism::shim::EndIfSpawnedForOtherRank();
+  EndIfSpawnedForOtherRank();
   if (device < 0 || device >= SessionConfig().device.device_count) {
     return Return(cudaErrorInvalidDevice);
   }
-  prism::shim::current_device = device;
+  current_device = device;
   return cudaSuccess;
 }
 
@@ -183,11 +178,12 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol,
                                              unsigned int version,
                                              unsigned long long /*flags*/,
                                              cudaDriverEntryPointQueryResult* status) {
-  *function = prism::shim::FindDriverFunction(symbol, static_cast<int>(version));
+  *function = FindDriverFunction(symbol, static_cast<int>(version));
   if (status != nullptr) {
     *status =
         *function == nullptr ? cudaDriverEntryPointSymbolNotFound : cudaDriverEntryPointSuccess;
   }
   return *function == nullptr && status == nullptr ? Return(cudaErrorSymbolNotFound) : cudaSuccess;
 }
-}
+}  // extern "C"
+}  // namespace prism::shim

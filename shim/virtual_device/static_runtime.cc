@@ -2,7 +2,6 @@
 // default. A preloaded library cannot replace functions inside the program, so each of them that is
 // in the program's symbol table is patched to jump to ours, before any of the program's own code
 // runs. A stripped program has no such table (cuGetExportTable in driver.cc).
-#include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>

@@ -94,20 +94,14 @@ void SynchronizeStream(cudaStream_t stream) {
   Synchronize(SyncKind::kStream, StreamIndex(stream));
 }
 
-}  // namespace prism::shim
-
-using prism::shim::Return;
-using prism::shim::StreamObject;
-
 extern "C" {
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int flags, int priority) {
-  prism::shim::EnsureContext();
-  const uint16_t index = prism::shim::NewIndex();
-  auto* const object = index == 0
-                           ? nullptr
-                           : new (std::nothrow)
-                                 StreamObject{index, priority, flags, prism::shim::CurrentDevice()};
+  EnsureContext();
+  const uint16_t index = NewIndex();
+  auto* const object = index == 0 ? nullptr
+                                  : new (std::nothrow)
+                                        StreamObject{index, priority, flags, CurrentDevice()};
   if (object == nullptr) {
     return Return(cudaErrorMemoryAllocation);
   }
@@ -116,82 +110,81 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int flag
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int flags) {
-  return cudaStreamCreateWithPriority(stream, flags, prism::shim::kLeastPriority);
+  return cudaStreamCreateWithPriority(stream, flags, kLeastPriority);
 }
 
 cudaError_t cudaStreamCreate(cudaStream_t* stream) {
-  return cudaStreamCreateWithPriority(stream, cudaStreamDefault, prism::shim::kLeastPriority);
+  return cudaStreamCreateWithPriority(stream, cudaStreamDefault, kLeastPriority);
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  delete prism::shim::FindStream(stream);
+  delete FindStream(stream);
   return cudaSuccess;
 }
 
 cudaError_t cudaStreamGetPriority(cudaStream_t stream, int* priority) {
-  const StreamObject* const object = prism::shim::FindStream(stream);
-  *priority = object == nullptr ? prism::shim::kLeastPriority : object->priority;
+  const StreamObject* const object = FindStream(stream);
+  *priority = object == nullptr ? kLeastPriority : object->priority;
   return cudaSuccess;
 }
 
 cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned int* flags) {
-  const StreamObject* const object = prism::shim::FindStream(stream);
+  const StreamObject* const object = FindStream(stream);
   *flags = object == nullptr ? cudaStreamDefault : object->flags;
   return cudaSuccess;
 }
 
 cudaError_t cudaStreamGetId(cudaStream_t stream, unsigned long long* id) {
-  *id = prism::shim::StreamIndex(stream);
+  *id = StreamIndex(stream);
   return cudaSuccess;
 }
 
 cudaError_t cudaStreamGetDevice(cudaStream_t stream, int* device) {
-  const StreamObject* const object = prism::shim::FindStream(stream);
-  *device = object == nullptr ? prism::shim::CurrentDevice() : object->device;
+  const StreamObject* const object = FindStream(stream);
+  *device = object == nullptr ? CurrentDevice() : object->device;
   return cudaSuccess;
 }
 
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
-  *least = prism::shim::kLeastPriority;
-  *greatest = prism::shim::kGreatestPriority;
+  *least = kLeastPriority;
+  *greatest = kGreatestPriority;
   return cudaSuccess;
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  if (const cudaError_t error = prism::shim::CheckWait(stream); error != cudaSuccess) {
+  if (const cudaError_t error = CheckWait(stream); error != cudaSuccess) {
     return error;
   }
-  prism::shim::SynchronizeStream(stream);
+  SynchronizeStream(stream);
   return cudaSuccess;
 }
 
 cudaError_t cudaDeviceSynchronize() {
-  prism::shim::EnsureContext();
-  if (const cudaError_t error = prism::shim::CheckWaitForAll(); error != cudaSuccess) {
+  EnsureContext();
+  if (const cudaError_t error = CheckWaitForAll(); error != cudaSuccess) {
     return error;
   }
-  prism::shim::Synchronize(prism::shim::SyncKind::kDevice, 0);
+  Synchronize(SyncKind::kDevice, 0);
   return cudaSuccess;
 }
 
 // Programs poll until a stream is done, so a query waits for it: the answer is correct in virtual
 // time, and the loop takes the same time when recorded, replayed and emulated.
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
-  if (const cudaError_t error = prism::shim::CheckWait(stream); error != cudaSuccess) {
+  if (const cudaError_t error = CheckWait(stream); error != cudaSuccess) {
     return error;
   }
-  prism::shim::Count("stream_query_taken_as_wait");
-  prism::shim::SynchronizeStream(stream);
+  Count("stream_query_taken_as_wait");
+  SynchronizeStream(stream);
   return cudaSuccess;
 }
 
 // Host functions run when they are issued: no kernel computes anything that they could wait for.
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
-  if (prism::shim::Keep(stream, cudaGraphNodeTypeHost,
-                        [=](const prism::shim::GraphRun& /*run*/) { function(data); })) {
+  if (Keep(stream, cudaGraphNodeTypeHost, [=](const GraphRun& /*run*/) { function(data); })) {
     return cudaSuccess;
   }
-  prism::shim::Count("host_functions_run_at_issue");
+  Count("host_functions_run_at_issue");
   function(data);
   return cudaSuccess;
 }
@@ -200,8 +193,9 @@ cudaError_t cudaStreamAddCallback(cudaStream_t stream,
                                   cudaStreamCallback_t callback,
                                   void* data,
                                   unsigned int /*flags*/) {
-  prism::shim::Count("host_functions_run_at_issue");
+  Count("host_functions_run_at_issue");
   callback(stream, cudaSuccess, data);
   return cudaSuccess;
 }
-}
+}  // extern "C"
+}  // namespace prism::shim

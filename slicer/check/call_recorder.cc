@@ -7,9 +7,11 @@
 
 #include "graph/base/check.h"
 #include "graph/base/content_hash.h"
+#include "graph/base/fnv.h"
 #include "graph/base/intern.h"
 #include "graph/base/parse_number.h"
 #include "graph/base/split.h"
+#include "graph/program/collective_kinds.h"
 #include "graph/validate/limits.h"
 
 namespace prism::slicer {
@@ -20,6 +22,15 @@ using channel::RecordKind;
 
 constexpr std::string_view kLine = "prism:line:";
 constexpr std::string_view kGroup = "prism:group:";
+constexpr std::string_view kStore = "prism:store:";
+constexpr std::string_view kOverlap = "prism:overlap:";
+constexpr std::string_view kChange = "prism:change:";
+constexpr std::string_view kStandIn = "stand_in:";  // of a counter
+constexpr std::string_view kCpu = "prism:cpu:";
+constexpr std::string_view kCpuWait = "prism:cpu-wait:";
+constexpr std::string_view kRank = "prism:rank:";
+constexpr std::string_view kPlace = "prism:place:";
+constexpr uint16_t kFirstCpuStream = 0x8000;  // of the process's streams: one for each CPU group
 constexpr int32_t kFirstSteps = 4;
 constexpr int32_t kLeastSteps = 40;
 constexpr size_t kHashDigits = 40;  // of the name of a group that only its members make
@@ -55,6 +66,26 @@ std::vector<Rank> MembersIn(std::string_view text) {
     members.emplace_back(static_cast<uint32_t>(first + i * stride));
   }
   return members;
+}
+
+uint16_t CpuStream(uint32_t communicator) {
+  return static_cast<uint16_t>(kFirstCpuStream + communicator);
+}
+
+uint64_t IdentityIn(std::string_view text) {
+  uint64_t identity = 0;
+  ParseNumber(text, &identity);
+  return identity;
+}
+
+// The last such group's.
+DurationNs TimeoutOf(const RankCalls& calls, const std::vector<Rank>& members) {
+  const auto group =
+      std::find_if(calls.groups.rbegin(), calls.groups.rend(),
+                   [&](const CalledGroup& known) { return known.members == members; });
+  return group != calls.groups.rend() ? group->timeout_ns
+         : calls.groups.empty()       ? 0
+                                      : calls.groups.front().timeout_ns;
 }
 
 void Merge(const std::map<uint16_t, uint32_t>& from, std::map<uint16_t, uint32_t>* to) {
@@ -98,6 +129,13 @@ Status CallRecorder::Consume(const Record& record, std::span<const std::byte> pa
   }
   if (record.kind == RecordKind::kMarker && record.marker.is_note != 0) {
     return SeeNote(record);
+  }
+  if (record.kind == RecordKind::kValue && record.value.steers != 0) {
+    const channel::ValueHead& head = record.value;
+    calls_.contributions.push_back(
+        {FnvBytes(&head.sequence, sizeof(head.sequence),
+                  FnvByte(head.operation, FnvBytes(&head.communicator, sizeof(head.communicator)))),
+         FnvBytes(payload.data(), payload.size())});
   }
   PRISM_RETURN_IF_ERROR(stream_.Push(record, payload)
                             .status()
@@ -164,11 +202,22 @@ void CallRecorder::See(const Record& record) {
     case RecordKind::kSync:
       SeeSync(record);
       break;
+    case RecordKind::kCounter:
+      SeeStand(record);
+      break;
     case RecordKind::kHostGap:
       gap_ns_ += record.stream == 0 ? record.host_gap.duration_ns : 0;
       break;
     default:
       break;
+  }
+}
+
+void CallRecorder::SeeStand(const Record& record) {
+  const Result<std::string> name =
+      stream_.definitions().Name(channel::Table::kCounterName, record.counter.name);
+  if (name.ok() && name->starts_with(kStandIn)) {
+    InternValue(calls_.assumptions, name->substr(kStandIn.size()));
   }
 }
 
@@ -181,6 +230,27 @@ Status CallRecorder::SeeNote(const Record& record) {
     SeeLine(text.substr(kLine.size()), record.thread);
   } else if (text.starts_with(kGroup)) {
     SeeGroup(text.substr(kGroup.size()), record.thread);
+  } else if (text.starts_with(kStore)) {
+    Call call = Begin(CallKind::kStore, record.thread);
+    call.object = InternValue(calls_.store_calls, std::string(text.substr(kStore.size())));
+    AddOnHost(std::move(call));
+  } else if (text.starts_with(kOverlap)) {
+    overlapping_.insert(record.thread);
+  } else if (text.starts_with(kChange)) {
+    InternValue(calls_.changes, CalledChange{Begin(CallKind::kHostWait, record.thread).source,
+                                             std::string(text.substr(kChange.size()))});
+  } else if (text.starts_with(kCpu)) {
+    SeeCpuCall(text.substr(kCpu.size()), record.thread);
+  } else if (text.starts_with(kCpuWait)) {
+    std::string_view rest = text.substr(kCpuWait.size());
+    const auto group = cpu_groups_.find(IdentityIn(TakePart(&rest)));
+    if (group != cpu_groups_.end()) {
+      WaitFor({{numbers_[CpuStream(group->second)], static_cast<uint32_t>(NumberIn(rest))}});
+    }
+  } else if (text.starts_with(kRank) || text.starts_with(kPlace)) {
+    const bool is_place = text.starts_with(kPlace);
+    std::string_view rest = text.substr(is_place ? kPlace.size() : kRank.size());
+    calls_.told_ranks.push_back({NumberIn(TakePart(&rest)), is_place});
   }
   return OkStatus();
 }
@@ -207,12 +277,50 @@ void CallRecorder::SeeGroup(std::string_view text, uint16_t thread) {
   AddOnHost(std::move(call));
 }
 
+uint32_t CallRecorder::CpuGroupOf(std::string_view identity, std::string_view members) {
+  const auto next = static_cast<uint32_t>(calls_.communicators.size());
+  const auto [group, is_new] = cpu_groups_.try_emplace(IdentityIn(identity), next);
+  if (is_new) {
+    CalledCommunicator made = {.identity = group->first, .members = MembersIn(members)};
+    made.timeout_ns = TimeoutOf(calls_, made.members);
+    made.is_cpu = true;
+    calls_.communicators.push_back(std::move(made));
+  }
+  return group->second;
+}
+
+// How much it moves is not compared, since that may follow from what absent ranks would have given;
+// but no other call meets a barrier.
+void CallRecorder::SeeCpuCall(std::string_view text, uint16_t thread) {
+  const std::string_view identity = TakePart(&text);
+  Call call = Begin(CallKind::kCollective, thread);
+  call.object = CpuGroupOf(identity, TakePart(&text));
+  const std::string_view kind = TakePart(&text);
+  call.is_barrier = kind == "barrier";
+  call.shape.kind = ValueNamed(graph::kCollectiveKindNames, kind).value_or(call.shape.kind);
+  call.shape.bytes = call.is_barrier ? 0 : -1;
+  call.shape.root = RootOf(call.object, NumberIn(TakePart(&text)));
+  call.timeout_ns = NumberIn(text) * kNsPerMs;
+  const uint16_t stream = CpuStream(call.object);
+  AddOnStream(std::move(call), stream, false);
+}
+
+// As a rank of the job.
+int32_t CallRecorder::RootOf(uint32_t communicator, int64_t root) const {
+  const std::vector<Rank>& members = calls_.communicators[communicator].members;
+  return static_cast<int32_t>(root >= 0 && root < static_cast<int64_t>(members.size())
+                                  ? members[static_cast<size_t>(root)].value()
+                                  : root);
+}
+
 void CallRecorder::SeeCommunicator(const Record& record) {
   const channel::CommInitBody& body = record.comm_init;
   const RecordedCommunicator* const made = stream_.communicator(body.comm);
   PRISM_CHECK(made != nullptr);
-  CalledCommunicator communicator = {
-      .identity = made->identity, .members = made->members, .name = made->name};
+  CalledCommunicator communicator = {.identity = made->identity,
+                                     .members = made->members,
+                                     .name = made->name,
+                                     .is_default = body.group_number == 1};
   if (communicator.identity == 0) {  // not the framework's: those of the same members, in order
     ContentHash hash;
     for (const Rank member : communicator.members) {
@@ -221,14 +329,7 @@ void CallRecorder::SeeCommunicator(const Record& record) {
     hash.Add(++nameless_[communicator.members]);
     communicator.identity = hash.Digest();
   }
-  const auto group = std::ranges::find_if(
-      calls_.groups.rbegin(), calls_.groups.rend(),
-      [&](const CalledGroup& known) { return known.members == communicator.members; });
-  if (group != calls_.groups.rend()) {
-    communicator.timeout_ns = group->timeout_ns;
-  } else if (!calls_.groups.empty()) {
-    communicator.timeout_ns = calls_.groups.front().timeout_ns;
-  }
+  communicator.timeout_ns = TimeoutOf(calls_, communicator.members);
   const auto index = static_cast<uint32_t>(calls_.communicators.size());
   communicators_[body.comm] = index;
   calls_.communicators.push_back(std::move(communicator));
@@ -247,14 +348,11 @@ void CallRecorder::SeeCollective(const Record& record) {
   Call call = Begin(CallKind::kCollective, record.thread);
   call.object = communicators_[body.comm];
   call.is_barrier = IsBarrier(record.context);
-  const std::vector<Rank>& members = calls_.communicators[call.object].members;
-  const auto root = static_cast<size_t>(body.root);
+  call.overlaps = overlapping_.erase(record.thread) > 0;
   call.shape = {.kind = static_cast<graph::CollectiveKind>(body.collective),
                 .dtype = static_cast<DataType>(body.dtype),
                 .reduce = static_cast<graph::ReduceOp>(body.reduce),
-                .root = body.root >= 0 && root < members.size()
-                            ? static_cast<int32_t>(members[root].value())
-                            : body.root,
+                .root = RootOf(call.object, body.root),
                 .bytes = body.bytes};
   AddOnStream(std::move(call), record.stream, body.grouped_with_next != 0);
 }
@@ -281,8 +379,8 @@ void CallRecorder::SeeSync(const Record& record) {
       break;
     case channel::SyncKind::kDevice: {
       Clock all;
-      for (const auto& [stream, tail] : tails_) {
-        Merge(tail, &all);
+      for (auto tail = tails_.begin(); tail != tails_.lower_bound(kFirstCpuStream); ++tail) {
+        Merge(tail->second, &all);
       }
       WaitFor(all);
       break;

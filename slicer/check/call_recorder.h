@@ -3,7 +3,13 @@
 // Source lines and groups come as notes, markers that the shim writes for a check only
 // (shim/rendezvous/absent_ranks.py): "prism:line:LINE:FUNCTION:FILE" before a call on the same
 // thread, and "prism:group:TIMEOUT_MS:MEMBERS:NAME" where a group is made, whose members are
-// FIRST/STRIDE/COUNT, or numbers with commas.
+// FIRST/STRIDE/COUNT, or numbers with commas. The main thread's collectives of CPU groups are
+// "prism:cpu:IDENTITY:MEMBERS:KIND:ROOT:TIMEOUT_MS" (shim/rendezvous/cpu_group.cc), and
+// "prism:cpu-wait:IDENTITY:COUNT" where it waits for the first so many of a group.
+// "prism:store:CALL" is a call of the store, "prism:overlap:" stands before a collective whose
+// buffers overlap, "prism:change:CALL" behind the line of one whose tensor changed.
+// "prism:rank:NUMBER:LINE:FILE" and "prism:place:…" are what shim/rendezvous/rank_conditions.py
+// finds.
 #pragma once
 
 #include <cstddef>
@@ -48,6 +54,10 @@ class CallRecorder {
   Status SeeNote(const channel::Record& record);
   void SeeLine(std::string_view text, uint16_t thread);
   void SeeGroup(std::string_view text, uint16_t thread);
+  void SeeStand(const channel::Record& record);
+  void SeeCpuCall(std::string_view text, uint16_t thread);
+  [[nodiscard]] int32_t RootOf(uint32_t communicator, int64_t root) const;
+  uint32_t CpuGroupOf(std::string_view identity, std::string_view members);
   void SeeCommunicator(const channel::Record& record);
   void SeeCollective(const channel::Record& record);
   void SeeTransfer(const channel::Record& record);
@@ -63,6 +73,7 @@ class CallRecorder {
   RankCalls calls_;
   std::map<uint16_t, uint32_t> line_;           // of RankCalls::sources, by thread
   std::map<uint32_t, uint32_t> communicators_;  // of RankCalls, by id
+  std::map<uint64_t, uint32_t> cpu_groups_;     // likewise, by identity
   std::map<uint16_t, uint16_t> numbers_;        // of the process's streams, from 1
   std::map<uint16_t, uint32_t> counts_;         // of calls, by number
   std::map<uint16_t, Clock> tails_;             // by the process's streams
@@ -70,6 +81,7 @@ class CallRecorder {
   std::map<uint16_t, std::vector<CalledTransfer>> pending_;  // by thread
   Clock waited_;                                             // what the host has waited for
   Clock awaited_;                                            // likewise, or any other stream
+  std::set<uint16_t> overlapping_;                           // threads: of their next collective
   std::set<uint16_t> computing_;                             // the process's streams with kernels
   std::map<std::vector<Rank>, uint32_t> nameless_;           // communicators without a group
   DurationNs gap_ns_ = 0;

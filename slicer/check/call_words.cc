@@ -48,13 +48,15 @@ std::string TransfersText(const Call& call) {
                    FormatCounted(static_cast<int64_t>(call.transfers.size()) - 1, "more message"));
 }
 
+uint32_t CommunicatorOf(const Call& call) {
+  return call.kind == CallKind::kTransfers ? call.transfers.front().communicator : call.object;
+}
+
 const std::vector<Rank>& MembersOf(const RankCalls& rank, const Call& call) {
   if (call.kind == CallKind::kMakeGroup) {
     return rank.groups[call.object].members;
   }
-  const uint32_t object =
-      call.kind == CallKind::kTransfers ? call.transfers.front().communicator : call.object;
-  return rank.communicators[object].members;
+  return rank.communicators[CommunicatorOf(call)].members;
 }
 
 }  // namespace
@@ -78,15 +80,19 @@ std::string CallText(const Execution& execution, CallId id) {
       return "the creation of the communicator";
     case CallKind::kTransfers:
       return TransfersText(call);
+    case CallKind::kStore:
+      return execution.ranks()[id.rank].store_calls[call.object];
     case CallKind::kCollective:
       break;
   }
   if (call.is_barrier) {
     return "barrier";
   }
-  std::string text =
-      fmt::format("{} of {} {}", NameOf(graph::kCollectiveKindNames, call.shape.kind),
-                  FormatCount(ElementsOf(call.shape)), DataTypeName(call.shape.dtype));
+  std::string text = NameOf(graph::kCollectiveKindNames, call.shape.kind);
+  if (!execution.ranks()[id.rank].communicators[call.object].is_cpu) {
+    text += fmt::format(" of {} {}", FormatCount(ElementsOf(call.shape)),
+                        DataTypeName(call.shape.dtype));
+  }
   if (graph::HasRoot(call.shape.kind)) {
     text += fmt::format(" with root {}", call.shape.root);
   }
@@ -99,15 +105,24 @@ std::string GroupText(const Execution& execution, CallId id) {
   if (call.kind == CallKind::kHostWait) {
     return "";
   }
+  if (call.kind == CallKind::kStore) {
+    return "all ranks";
+  }
   const std::vector<Rank>& members = MembersOf(rank, call);
-  if (!rank.groups.empty() && rank.groups.front().members == members) {
+  const bool makes_group = call.kind == CallKind::kMakeGroup;
+  const bool is_of_all = !rank.groups.empty() && rank.groups.front().members == members;
+  if (is_of_all &&
+      (makes_group ? call.object == 0 : rank.communicators[CommunicatorOf(call)].is_default)) {
     return "the default group";
   }
-  const std::string name = call.kind == CallKind::kMakeGroup || call.kind == CallKind::kTransfers
-                               ? ""
-                               : rank.communicators[call.object].name;
-  return name.empty() ? fmt::format("the group of {}", graph::RanksText(members))
-                      : fmt::format("group {} of {}", name, graph::RanksText(members));
+  if (!makes_group && rank.communicators[CommunicatorOf(call)].is_cpu) {
+    return fmt::format("the CPU group of {}", graph::RanksText(members));
+  }
+  const std::string name =
+      makes_group || call.kind == CallKind::kTransfers ? "" : rank.communicators[call.object].name;
+  return name.empty()
+             ? fmt::format("the {}group of {}", is_of_all ? "new " : "", graph::RanksText(members))
+             : fmt::format("group {} of {}", name, graph::RanksText(members));
 }
 
 std::string LineText(const SourceLine& source) {
@@ -135,23 +150,59 @@ std::string RanksDo(const std::vector<Rank>& ranks,
   return fmt::format("{} {}", graph::RanksText(ranks), ranks.size() == 1 ? one : many);
 }
 
+std::optional<CallId> LastCall(const Execution& execution, uint32_t rank) {
+  const std::vector<Call>& calls = execution.ranks()[rank].calls;
+  const auto last =
+      std::find_if(calls.rbegin(), calls.rend(), [](const Call& call) { return call.source > 0; });
+  return last == calls.rend()
+             ? std::nullopt
+             : std::optional(CallId{rank, static_cast<uint32_t>(calls.rend() - last) - 1});
+}
+
+std::string FailureText(const Execution& execution, uint32_t rank) {
+  const RankCalls& calls = execution.ranks()[rank];
+  if (calls.end == CallsEnd::kBlocked) {
+    const std::optional<CallId> last = LastCall(execution, rank);
+    return fmt::format("waits for ever in {}, which no recorded rank sets",
+                       last ? CallAtLine(execution, *last) : "a wait of the store");
+  }
+  const std::string first = calls.failure.substr(0, calls.failure.find("\n\n"));
+  const std::string of_rank = fmt::format("the program of rank {} ", calls.rank.value());
+  const size_t begin = first.starts_with(of_rank) ? of_rank.size() : 0;
+  return fmt::format("{}: {}", first.substr(begin, first.find(';') - begin),
+                     first.substr(first.rfind('\n') + 1));
+}
+
 std::string WatchdogText(const Execution& execution, CallId id, uint32_t number) {
   const Call& call = execution.CallOf(id);
-  if (call.kind != CallKind::kCollective) {
+  if (call.kind != CallKind::kCollective && call.kind != CallKind::kMakeCommunicator) {
     return "";
   }
   const CalledCommunicator& communicator = execution.ranks()[id.rank].communicators[call.object];
-  const int64_t ms = communicator.timeout_ns / kNsPerMs;
+  const int64_t ms = execution.TimeoutOf(id) / kNsPerMs;
+  if (ms == 0) {
+    return "";
+  }
+  if (call.kind == CallKind::kMakeCommunicator) {
+    return fmt::format(
+        "the store would end the job: [Rank {}] wait timeout after {}ms, for the key of NCCL's "
+        "unique id",
+        RankOf(execution, id).value(), ms);
+  }
+  if (communicator.is_cpu) {
+    return fmt::format(
+        "gloo would end the job: [Rank {}] Timed out waiting {}ms for the operation to complete",
+        RankOf(execution, id).value(), ms);
+  }
   const auto* const work = std::ranges::find(kWorkNames, call.shape.kind, &WorkName::kind);
   const int64_t all = ElementsOf(call.shape);
   const int64_t part = all / static_cast<int64_t>(communicator.members.size());
-  return ms == 0 ? ""
-                 : fmt::format(
-                       "[Rank {}] Watchdog caught collective operation timeout: "
-                       "WorkNCCL(SeqNum={}, OpType={}, NumelIn={}, NumelOut={}, "
-                       "Timeout(ms)={}) ran for {} milliseconds before timing out.",
-                       RankOf(execution, id).value(), number + 1, work->name,
-                       work->small_input ? part : all, work->small_output ? part : all, ms, ms);
+  return fmt::format(
+      "NCCL's watchdog would end the job: [Rank {}] Watchdog caught collective operation timeout: "
+      "WorkNCCL(SeqNum={}, OpType={}, NumelIn={}, NumelOut={}, Timeout(ms)={}) ran for {} "
+      "milliseconds before timing out.",
+      RankOf(execution, id).value(), number + 1, work->name, work->small_input ? part : all,
+      work->small_output ? part : all, ms, ms);
 }
 
 }  // namespace prism::slicer

@@ -1,6 +1,7 @@
 // Calls of ranks in words.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,13 @@ std::string LineText(const SourceLine& source);
 // "barrier (train.py:12 (save))".
 std::string CallAtLine(const Execution& execution, CallId id);
 
+// The last one with a line.
+std::optional<CallId> LastCall(const Execution& execution, uint32_t rank);
+
+// "ended with exit code 1: ValueError: ..."; "waits for ever in store.get of key go (train.py:3)",
+// of a rank that failed or is blocked.
+std::string FailureText(const Execution& execution, uint32_t rank);
+
 FaultCall MakeFaultCall(const Execution& execution, CallId id);
 const SourceLine& SourceOf(const Execution& execution, CallId id);
 Rank RankOf(const Execution& execution, CallId id);
@@ -30,7 +38,8 @@ std::string RanksDo(const std::vector<Rank>& ranks,
                     const std::string& one,
                     const std::string& many);
 
-// What NCCL's watchdog of that rank prints when the call's time is over; "" if it has none.
+// Who ends the call of that rank when its time is over, NCCL's watchdog or the store, and what it
+// prints; "" if it has no time-out.
 std::string WatchdogText(const Execution& execution, CallId id, uint32_t number);
 
 }  // namespace prism::slicer

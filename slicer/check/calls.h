@@ -40,6 +40,8 @@ struct CalledCommunicator {
   std::vector<Rank> members = {};  // by rank in it; empty: not known
   std::string name = {};           // of its group; "" if the framework made one up
   DurationNs timeout_ns = 0;       // of its group; 0: not known
+  bool is_default = false;         // of the first of the process's groups
+  bool is_cpu = false;             // a CPU group: sizes are not known
 };
 
 enum class CallKind : uint8_t {
@@ -48,6 +50,7 @@ enum class CallKind : uint8_t {
   kMakeCommunicator,  // of all members at once
   kCollective,
   kTransfers,  // sends and receives on one stream, in one NCCL group
+  kStore,      // a read of the store or a wait for its keys, as the program calls it
 };
 
 struct CalledTransfer {
@@ -66,11 +69,13 @@ struct Call {
   CallKind kind = CallKind::kHostWait;
   uint16_t stream = 0;
   uint32_t source = 0;                // of RankCalls::sources
-  uint32_t object = 0;                // of RankCalls::groups or communicators
+  uint32_t object = 0;                // of RankCalls::groups, communicators or store_calls
   int32_t step = -1;                  // of the program; -1: before the first
   bool is_barrier = false;            // a collective that the program called so
+  bool overlaps = false;              // its buffers do, other than NCCL allows
   bool is_dropped = false;            // nothing waits for it, on a stream of no kernels
   DurationNs gap_ns = 0;              // that the host slept since the last call of stream 0
+  DurationNs timeout_ns = 0;          // its own; 0: that of its group
   graph::CollectiveShape shape = {};  // of a collective; its root is a rank of the job
   std::vector<CalledTransfer> transfers = {};
   std::vector<Need> needs = {};
@@ -78,9 +83,32 @@ struct Call {
 
 // How a rank's calls end.
 enum class CallsEnd : uint8_t {
-  kExit,    // the program ended
-  kFailed,  // likewise, with an error
-  kCut,     // it went on, and was not followed
+  kExit,     // the program ended
+  kFailed,   // likewise, with an error
+  kCut,      // it went on, and was not followed
+  kBlocked,  // it waits for a key of the store that no recorded rank sets
+};
+
+// What a rank contributed to one reduction or gathering of integers, as hashes.
+struct CalledContribution {
+  uint64_t call = 0;  // of communicator, operation and number: equal on all its members
+  uint64_t value = 0;
+
+  auto operator<=>(const CalledContribution&) const = default;
+};
+
+// A tensor that changes while a collective that began at `source` uses it.
+struct CalledChange {
+  uint32_t source = 0;
+  std::string call = {};
+
+  bool operator==(const CalledChange&) const = default;
+};
+
+// A rank for which a condition of the program's source does not hold as for the others.
+struct ToldRank {
+  int64_t number = 0;
+  bool is_place = false;  // in some group: it is not known in which
 };
 
 struct RankCalls {
@@ -88,8 +116,14 @@ struct RankCalls {
   std::vector<Call> calls = {};
   std::vector<CalledGroup> groups = {};
   std::vector<CalledCommunicator> communicators = {};
-  std::vector<SourceLine> sources = {{}};  // the first is unknown
-  int32_t steps = 0;                       // that were begun
+  std::vector<std::string> store_calls = {};  // "store.get of key go"
+  std::vector<SourceLine> sources = {{}};     // the first is unknown
+  std::vector<CalledChange> changes = {};
+  std::vector<std::string> assumptions = {};  // of --stand-in
+  std::vector<CalledContribution> contributions = {};
+  std::vector<ToldRank> told_ranks = {};  // by rank 0, as they were found
+  bool is_told = false;                   // of: nobody is taken to be like it
+  int32_t steps = 0;                      // that were begun
   CallsEnd end = CallsEnd::kExit;
   std::string failure = {};  // of kFailed: how
 };

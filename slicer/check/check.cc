@@ -27,16 +27,13 @@ std::optional<CheckFault> FirstFault(const Execution& execution) {
 
 CheckFault TimeoutFault(const Execution& execution, const Execution::Late& late) {
   const Meeting& meeting = execution.meetings()[late.meeting];
-  const DurationNs timeout_ns = execution.ranks()[late.waiting.rank]
-                                    .communicators[execution.CallOf(late.waiting).object]
-                                    .timeout_ns;
   CheckFault fault = {.kind = FaultKind::kTimeout};
   fault.sentence = fmt::format(
       "rank {} waits {:.6g} s in {} of {} for rank {}, longer than the group's time-out of {:.6g} "
       "s",
       RankOf(execution, late.waiting).value(), SecondsFromNs(late.waited_ns),
       CallAtLine(execution, late.waiting), GroupText(execution, late.waiting),
-      RankOf(execution, late.last).value(), SecondsFromNs(timeout_ns));
+      RankOf(execution, late.last).value(), SecondsFromNs(execution.TimeoutOf(late.waiting)));
   fault.ranks = {RankOf(execution, late.waiting), RankOf(execution, late.last)};
   std::ranges::sort(fault.ranks);
   for (const CallId id : meeting.calls) {
@@ -45,8 +42,74 @@ CheckFault TimeoutFault(const Execution& execution, const Execution::Late& late)
     }
   }
   fault.calls = {MakeFaultCall(execution, late.waiting), MakeFaultCall(execution, late.last)};
-  fault.notes.push_back("NCCL's watchdog would end the job: " +
-                        WatchdogText(execution, late.waiting, meeting.number));
+  fault.notes.push_back(WatchdogText(execution, late.waiting, meeting.number));
+  return fault;
+}
+
+// Of ranks that fail, or are blocked, though nobody waits for them: beside them one that is well.
+std::optional<CheckFault> FailureFault(const Execution& execution, CallsEnd end) {
+  CheckFault fault = {.kind = end == CallsEnd::kBlocked ? FaultKind::kMissingCall
+                                                        : FaultKind::kLeftEarly};
+  std::vector<Rank> others;
+  std::optional<uint32_t> first;
+  std::optional<uint32_t> well;
+  for (uint32_t rank = 0; rank < execution.ranks().size(); ++rank) {
+    const bool is_one = execution.ranks()[rank].end == end;
+    (is_one ? fault.ranks : others).push_back(execution.ranks()[rank].rank);
+    std::optional<uint32_t>& named = is_one ? first : well;
+    named = named.value_or(rank);
+  }
+  if (!first) {
+    return std::nullopt;
+  }
+  const std::optional<CallId> last = LastCall(execution, *first);
+  fault.sentence =
+      fmt::format("{} {}", graph::RanksText(fault.ranks), FailureText(execution, *first));
+  if (last && end == CallsEnd::kFailed) {
+    fault.sentence +=
+        fmt::format(", after {} of {}", CallAtLine(execution, *last), GroupText(execution, *last));
+  }
+  if (well) {
+    const std::optional<CallId> other = LastCall(execution, *well);
+    const bool is_further =
+        other && (!last || SourceOf(execution, *other) != SourceOf(execution, *last));
+    fault.sentence += is_further
+                          ? fmt::format(", while {} to {}", RanksDo(others, "goes on", "go on"),
+                                        CallAtLine(execution, *other))
+                          : fmt::format(", while {} not", RanksDo(others, "does", "do"));
+    if (other) {
+      fault.calls.push_back(MakeFaultCall(execution, *other));
+    }
+  }
+  if (last) {
+    fault.calls.insert(fault.calls.begin(), MakeFaultCall(execution, *last));
+  }
+  if (end == CallsEnd::kBlocked) {
+    fault.waiting = fault.ranks;
+  }
+  return fault;
+}
+
+std::optional<CheckFault> OverlapFault(const Execution& execution) {
+  CheckFault fault = {.kind = FaultKind::kOverlap};
+  for (uint32_t rank = 0; rank < execution.ranks().size(); ++rank) {
+    const std::vector<Call>& calls = execution.ranks()[rank].calls;
+    const auto call = std::ranges::find(calls, true, &Call::overlaps);
+    if (call != calls.end()) {
+      const CallId id = {rank, static_cast<uint32_t>(call - calls.begin())};
+      fault.ranks.push_back(RankOf(execution, id));
+      if (fault.calls.empty()) {
+        fault.calls.push_back(MakeFaultCall(execution, id));
+        fault.sentence = CallAtLine(execution, id);
+      }
+    }
+  }
+  if (fault.ranks.empty()) {
+    return std::nullopt;
+  }
+  fault.sentence = fmt::format(
+      "input and output of {} overlap on {}, other than NCCL allows: what it leaves is chance",
+      fault.sentence, graph::RanksText(fault.ranks));
   return fault;
 }
 
@@ -74,23 +137,44 @@ void WarnOfGroups(std::span<const RankCalls> ranks, std::vector<std::string>* wa
   }
 }
 
+// By what is said of them, in order.
+using Told = std::vector<std::pair<std::string, std::vector<Rank>>>;
+
+void Add(const std::string& text, Rank rank, Told* told) {
+  const auto known = std::ranges::find(*told, text, &Told::value_type::first);
+  std::vector<Rank>& ranks =
+      known == told->end() ? told->emplace_back(text, std::vector<Rank>()).second : known->second;
+  if (ranks.empty() || ranks.back() != rank) {
+    ranks.push_back(rank);
+  }
+}
+
+void WarnOfChanges(const Execution& execution, std::vector<std::string>* warnings) {
+  Told told;
+  for (const RankCalls& rank : execution.ranks()) {
+    for (const CalledChange& change : rank.changes) {
+      Add(fmt::format("{} ({})", change.call, LineText(rank.sources[change.source])), rank.rank,
+          &told);
+    }
+  }
+  for (size_t i = 0; i < std::min(told.size(), kDroppedShown); ++i) {
+    warnings->push_back(fmt::format(
+        "{} a tensor in place while {} uses it: what that reads or leaves is chance; call wait() "
+        "of its handle first",
+        RanksDo(told[i].second, "changes", "change"), told[i].first));
+  }
+}
+
 // Legal with NCCL, and more often than not a handle that was forgotten.
 void WarnOfDropped(const Execution& execution, std::vector<std::string>* warnings) {
-  std::vector<std::pair<std::string, std::vector<Rank>>> dropped;  // by call, in order
+  Told dropped;
   for (uint32_t rank = 0; rank < execution.ranks().size(); ++rank) {
     const RankCalls& calls = execution.ranks()[rank];
     for (uint32_t i = 0; i < calls.calls.size() && calls.end == CallsEnd::kExit; ++i) {
       if (!calls.calls[i].is_dropped) {
         continue;
       }
-      const std::string call = CallAtLine(execution, {rank, i});
-      const auto known = std::ranges::find(dropped, call, &decltype(dropped)::value_type::first);
-      std::vector<Rank>& ranks = known == dropped.end()
-                                     ? dropped.emplace_back(call, std::vector<Rank>()).second
-                                     : known->second;
-      if (ranks.empty() || ranks.back() != calls.rank) {
-        ranks.push_back(calls.rank);
-      }
+      Add(CallAtLine(execution, {rank, i}), calls.rank, &dropped);
     }
   }
   for (size_t i = 0; i < std::min(dropped.size(), kDroppedShown); ++i) {
@@ -118,13 +202,26 @@ CheckResult CheckCalls(std::span<const RankCalls> ranks) {
     }
     fault = std::move(still);
   }
+  // That others wait for a rank that is blocked is its consequence.
+  if (!fault || fault->kind == FaultKind::kLeftEarly) {
+    if (std::optional<CheckFault> blocked = FailureFault(execution, CallsEnd::kBlocked)) {
+      fault = std::move(blocked);
+    }
+  }
+  if (!fault) {
+    fault = FailureFault(execution, CallsEnd::kFailed);
+  }
   if (fault) {
     result.faults.push_back(*std::move(fault));
   }
   if (late) {
     result.faults.push_back(TimeoutFault(execution, *late));
   }
+  if (std::optional<CheckFault> overlap = OverlapFault(execution)) {
+    result.faults.push_back(*std::move(overlap));
+  }
   WarnOfGroups(ranks, &result.warnings);
+  WarnOfChanges(execution, &result.warnings);
   WarnOfDropped(execution, &result.warnings);
   return result;
 }

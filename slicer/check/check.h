@@ -24,9 +24,10 @@ enum class FaultKind : uint8_t {
   kGroup,
   kCycle,
   kTimeout,
+  kOverlap,
 };
 
-inline constexpr EnumNames<FaultKind, 9> kFaultKindNames = {
+inline constexpr EnumNames<FaultKind, 10> kFaultKindNames = {
     {{FaultKind::kMissingCall, "missing_call"},
      {FaultKind::kLeftEarly, "left_early"},
      {FaultKind::kOrder, "order"},
@@ -35,7 +36,8 @@ inline constexpr EnumNames<FaultKind, 9> kFaultKindNames = {
      {FaultKind::kRoot, "root"},
      {FaultKind::kGroup, "group"},
      {FaultKind::kCycle, "cycle"},
-     {FaultKind::kTimeout, "timeout"}}};
+     {FaultKind::kTimeout, "timeout"},
+     {FaultKind::kOverlap, "overlap"}}};
 
 struct FaultCall {
   Rank rank;
@@ -54,7 +56,9 @@ struct CheckFault {
 };
 
 struct CheckResult {
-  std::vector<CheckFault> faults;  // the first contradiction, then a wait that is too long
+  // The first contradiction, or else a rank that fails; a wait that is too long; buffers that
+  // overlap.
+  std::vector<CheckFault> faults;
   std::vector<std::string> warnings;
 };
 

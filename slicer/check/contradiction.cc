@@ -67,8 +67,10 @@ std::string PartsText(const Execution& execution,
              : fmt::format("{}, and so on ({} different ones)", text, parts.size());
 }
 
-FaultKind KindOf(const graph::CollectiveShape& odd, const graph::CollectiveShape& usual) {
-  if (odd.kind != usual.kind) {
+FaultKind KindOf(const Call& odd_call, const Call& usual_call) {
+  const graph::CollectiveShape& odd = odd_call.shape;
+  const graph::CollectiveShape& usual = usual_call.shape;
+  if (odd.kind != usual.kind || odd_call.is_barrier != usual_call.is_barrier) {
     return FaultKind::kOrder;
   }
   if (odd.root != usual.root) {
@@ -128,8 +130,8 @@ CheckFault CollectiveFault(const Execution& execution,
     return execution.CallOf(a).shape == execution.CallOf(b).shape;
   });
   CheckFault fault;
-  fault.kind = KindOf(execution.CallOf(parts->back().front()).shape,
-                      execution.CallOf(parts->front().front()).shape);
+  fault.kind =
+      KindOf(execution.CallOf(parts->back().front()), execution.CallOf(parts->front().front()));
   AddShiftNote(execution, *parts, &fault);
   fault.sentence = fmt::format("{} in call {} of {}: {}", WhatDiffers(fault.kind),
                                meeting.number + 1, GroupText(execution, meeting.calls.front()),

@@ -101,10 +101,10 @@ std::optional<CallId> LastLike(const Execution& execution, CallId id, uint32_t r
   return calls.empty() ? std::nullopt : std::optional(calls.back());
 }
 
-std::string EndOf(const RankCalls& rank, bool several) {
-  if (rank.end == CallsEnd::kFailed) {
-    const std::string what = rank.failure.substr(0, rank.failure.find("\n\n"));
-    return fmt::format("failed before: {}", what.substr(what.rfind('\n') + 1));
+std::string EndOf(const Execution& execution, uint32_t index, bool several) {
+  const RankCalls& rank = execution.ranks()[index];
+  if (rank.end != CallsEnd::kExit) {
+    return FailureText(execution, index);
   }
   const std::string steps =
       rank.steps == 0 ? "" : fmt::format(" after {}", FormatCounted(rank.steps, "step"));
@@ -125,7 +125,7 @@ CheckFault LeftFault(const Execution& execution, const Left& left) {
   fault.sentence = fmt::format(
       "{} for ever in {} of {}: {} {}", RanksDo(NamesOf(execution, there), "waits", "wait"),
       CallAtLine(execution, first), GroupText(execution, first), graph::RanksText(gone),
-      EndOf(execution.ranks()[left.ranks.front()], gone.size() > 1));
+      EndOf(execution, left.ranks.front(), gone.size() > 1));
   fault.ranks = NamesOf(execution, there);
   fault.ranks.insert(fault.ranks.end(), gone.begin(), gone.end());
   fault.calls.push_back(MakeFaultCall(execution, first));
@@ -142,7 +142,7 @@ CheckFault LeftFault(const Execution& execution, const Left& left) {
   }
   AddShift(execution, first, left.ranks.front(), &fault);
   if (std::string text = WatchdogText(execution, first, meeting.number); !text.empty()) {
-    fault.notes.push_back("NCCL's watchdog would end the job: " + text);
+    fault.notes.push_back(std::move(text));
   }
   return fault;
 }
@@ -164,10 +164,9 @@ CheckFault CycleFault(const Execution& execution, const std::vector<CallId>& cyc
   }
   if (!begun.empty()) {
     const uint32_t meeting = execution.MeetingsOf(begun.front()).front();
-    const std::string text =
-        WatchdogText(execution, begun.front(), execution.meetings()[meeting].number);
+    std::string text = WatchdogText(execution, begun.front(), execution.meetings()[meeting].number);
     if (!text.empty()) {
-      fault.notes.push_back("NCCL's watchdog would end the job: " + text);
+      fault.notes.push_back(std::move(text));
     }
   }
   return fault;

@@ -51,7 +51,7 @@ std::vector<int64_t> Execution::KeyOf(CallId id, std::vector<Rank>* members) {
     const int32_t number = rank.groups[call.object].number;
     return number < 0 ? std::vector<int64_t>() : std::vector<int64_t>{kind, number};
   }
-  if (call.kind == CallKind::kHostWait) {
+  if (call.kind == CallKind::kHostWait || call.kind == CallKind::kStore) {
     return {};
   }
   const CalledCommunicator& communicator = rank.communicators[call.object];
@@ -252,15 +252,20 @@ void Execution::End(CallId id, TimeNs end_ns) {
   }
 }
 
+DurationNs Execution::TimeoutOf(CallId id) const {
+  const Call& call = CallOf(id);
+  return call.timeout_ns > 0 ? call.timeout_ns
+                             : ranks_[id.rank].communicators[call.object].timeout_ns;
+}
+
 void Execution::SeeLate(uint32_t number) {
   const Meeting& meeting = meetings_[number];
-  if (meeting.kind != CallKind::kCollective) {
+  if (meeting.kind != CallKind::kCollective && meeting.kind != CallKind::kMakeCommunicator) {
     return;
   }
   const auto earlier = [&](CallId a, CallId b) { return IssueOf(a) < IssueOf(b); };
   const auto [first, last] = std::ranges::minmax_element(meeting.calls, earlier);
-  const Call& call = CallOf(*first);
-  const DurationNs timeout_ns = ranks_[first->rank].communicators[call.object].timeout_ns;
+  const DurationNs timeout_ns = TimeoutOf(*first);
   const DurationNs waited_ns = meeting.end_ns - IssueOf(*first);
   const TimeNs deadline_ns = IssueOf(*first) + timeout_ns;
   if (timeout_ns > 0 && waited_ns > timeout_ns && (!late_ || deadline_ns < late_deadline_ns_)) {

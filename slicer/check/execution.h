@@ -66,6 +66,8 @@ class Execution {
   [[nodiscard]] const std::optional<Late>& late() const { return late_; }
 
   [[nodiscard]] const Call& CallOf(CallId id) const { return ranks_[id.rank].calls[id.call]; }
+  // Of a call on a communicator; 0: not known.
+  [[nodiscard]] DurationNs TimeoutOf(CallId id) const;
   [[nodiscard]] bool HasBegun(CallId id) const { return StateOf(id).begin_ns >= 0; }
   [[nodiscard]] bool HasEnded(CallId id) const { return StateOf(id).end_ns >= 0; }
   [[nodiscard]] const std::vector<uint32_t>& MeetingsOf(CallId id) const {

@@ -1,6 +1,5 @@
 #include "slicer/edit/program_rewriter.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "graph/base/check.h"

@@ -1,4 +1,4 @@
-// The files of an import, gzipped or not, in memory.
+// The files of an import, packed (gzip, zstd) or not, in memory.
 #pragma once
 
 #include <cstddef>
@@ -18,11 +18,16 @@ struct TraceSource {
   std::string_view bytes;
 };
 
+inline constexpr size_t kMostUnpackedBytes = size_t{1} << 34U;  // of a profile, say
+
 class SourceFiles {
  public:
   // Opens the files in the given order. kBadFile for a file that cannot be read, is damaged, or
   // holds more than `max_unpacked_bytes`.
-  static Result<SourceFiles> Open(const std::vector<std::string>& files, size_t max_unpacked_bytes);
+  // `cut_off`: whether packed data may end too early; what came before is then all there is.
+  static Result<SourceFiles> Open(const std::vector<std::string>& files,
+                                  size_t max_unpacked_bytes = kMostUnpackedBytes,
+                                  bool cut_off = false);
 
   // Valid as long as this object.
   [[nodiscard]] const std::vector<TraceSource>& sources() const { return sources_; }
@@ -32,5 +37,11 @@ class SourceFiles {
   std::deque<std::string> unpacked_;
   std::vector<TraceSource> sources_;
 };
+
+// The first bytes of a file, unpacked: what it is. "" if it cannot be read.
+std::string BeginningOf(const std::string& file, size_t most);
+
+// The content of a file that is small where nobody means harm, unpacked.
+Result<std::string> ReadSource(const std::string& file);
 
 }  // namespace prism::slicer

@@ -93,7 +93,7 @@ Status Definitions::Add(const channel::DefineBody& define, std::span<const std::
     contexts_[define.id] = std::move(context);
     return OkStatus();
   }
-  if (define.table < Table::kKernelName || define.table > Table::kOutsideName) {
+  if (define.table < Table::kKernelName || define.table > Table::kFramework) {
     return RunFailed(fmt::format("the shim's stream is damaged: definition in unknown table {}",
                                  static_cast<int>(define.table)));
   }
@@ -116,6 +116,16 @@ Result<std::string> Definitions::Name(Table table, uint32_t id) const {
   }
   return RunFailed(fmt::format("the shim's stream is damaged: name {} of table {} was not defined",
                                id, static_cast<int>(table)));
+}
+
+std::vector<std::string> Definitions::Names(Table table) const {
+  std::vector<std::string> all;
+  if (const auto names = names_.find(table); names != names_.end()) {
+    for (const auto& [id, name] : names->second) {
+      all.push_back(name);
+    }
+  }
+  return all;
 }
 
 Result<FrameworkContext> Definitions::Context(uint32_t id) const {

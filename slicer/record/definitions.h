@@ -29,6 +29,9 @@ class Definitions {
   // Empty for id 0; fails for an id that was never defined.
   [[nodiscard]] Result<std::string> Name(channel::Table table, uint32_t id) const;
 
+  // All of that table, by id.
+  [[nodiscard]] std::vector<std::string> Names(channel::Table table) const;
+
   // Nameless and without inputs for id 0; fails for an id that was never defined.
   [[nodiscard]] Result<FrameworkContext> Context(uint32_t id) const;
 

@@ -8,6 +8,8 @@
 #include <set>
 #include <utility>
 
+#include "graph/base/intern.h"
+
 namespace prism::slicer {
 
 using graph::CollectiveKind;
@@ -56,12 +58,8 @@ void EarlyCounter::MoveInto(int32_t last, graph::Fragment* fragment) {
     if (iteration > last) {
       break;
     }
-    const auto [group, is_new] =
-        groups.try_emplace(called, static_cast<uint32_t>(fragment->early_groups.size()));
-    if (is_new) {
-      fragment->early_groups.push_back(called);
-    }
-    fragment->early_calls.push_back({iteration, sort, kind, root, group->second, count});
+    fragment->early_calls.push_back(
+        {iteration, sort, kind, root, InternValue(fragment->early_groups, groups, called), count});
   }
 }
 

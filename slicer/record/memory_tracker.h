@@ -50,6 +50,8 @@ class MemoryTracker {
   void EndIteration();
   void BeginIteration();
 
+  [[nodiscard]] int64_t allocated() const { return allocated_; }
+
   // Bytes allocated at the beginning of the iteration (numbered from 0); 0 if there was none.
   [[nodiscard]] int64_t AllocatedAtIteration(int32_t iteration) const;
 

@@ -315,7 +315,7 @@ Status OpStream::PushCollective(const Record& record) {
     return Damaged("a collective of unknown kind, type or reduction");
   }
   PRISM_ASSIGN_OR_RETURN(const uint16_t slot, CommSlotOf(body.comm));
-  RecordedCommunicator& comm = tables_.comm_slots[slot];
+  const RecordedCommunicator& comm = tables_.comm_slots[slot];
   if (body.root >= comm.size) {
     return Damaged(fmt::format("root {} of a communicator of {} ranks", body.root, comm.size));
   }
@@ -325,16 +325,23 @@ Status OpStream::PushCollective(const Record& record) {
                                         .reduce = static_cast<graph::ReduceOp>(body.reduce),
                                         .root = RootAmongAscending(comm, body.root),
                                         .bytes = body.bytes};
-  if (shape.kind == graph::CollectiveKind::kAllReduce &&
-      forward_thread_.value_or(record.thread) != record.thread) {
-    comm.backward_sum_bytes += body.bytes;
-  }
+  PRISM_RETURN_IF_ERROR(AddBackwardSum(record));
   return AddOp(
       {.kind = OpKind::kCollective,
        .flags = static_cast<uint8_t>(body.grouped_with_next != 0 ? graph::kGroupedWithNext : 0),
        .stream = StreamOf(record.stream),
        .comm_slot = slot,
        .signature = InternValue(tables_.collectives, shape)});
+}
+
+Status OpStream::AddBackwardSum(const Record& record) {
+  const channel::CollectiveBody& body = record.collective;
+  PRISM_ASSIGN_OR_RETURN(const uint16_t slot, CommSlotOf(body.comm));
+  if (static_cast<graph::CollectiveKind>(body.collective) == graph::CollectiveKind::kAllReduce &&
+      forward_thread_.value_or(record.thread) != record.thread) {
+    tables_.comm_slots[slot].backward_sum_bytes += body.bytes;
+  }
+  return OkStatus();
 }
 
 Status OpStream::PushGroupEnd(const Record& record) {
@@ -457,12 +464,7 @@ uint32_t OpStream::StringOf(const std::string& text) {
   if (text.empty()) {
     return 0;
   }
-  const auto [entry, is_new] =
-      strings_.emplace(text, static_cast<uint32_t>(tables_.strings.size()));
-  if (is_new) {
-    tables_.strings.push_back(text);
-  }
-  return entry->second;
+  return InternValue(tables_.strings, strings_, text);
 }
 
 uint32_t OpStream::DepOf(uint32_t event) const {

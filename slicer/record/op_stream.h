@@ -61,6 +61,16 @@ class OpStream {
   Result<std::span<const PlacedOp>> Push(const channel::Record& record,
                                          std::span<const std::byte> payload);
 
+  // The ops that `times` more rounds like `last`, the latest ops, would have completed; `before`
+  // are those of the round before it, in which numbers within names show how these go on. What
+  // follows counts the rounds as issued.
+  Result<std::span<const PlacedOp>> Repeat(std::span<const CanonicalOp> before,
+                                           std::span<const CanonicalOp> last,
+                                           int32_t times);
+
+  // Counts once more what this collective of a backward pass sums.
+  Status AddBackwardSum(const channel::Record& record);
+
   // The current iteration's tables.
   [[nodiscard]] const OpTables& tables() const { return tables_; }
 

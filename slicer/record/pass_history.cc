@@ -8,6 +8,7 @@
 #include <iterator>
 #include <string_view>
 
+#include "graph/base/intern.h"
 #include "slicer/record/op_stream.h"
 
 namespace prism::slicer {
@@ -73,11 +74,7 @@ bool PassHistory::SeePass(bool in_backward) {
 }
 
 void PassHistory::FindPath() {
-  const auto [entry, is_new] = path_index_.emplace(open_, static_cast<uint32_t>(paths_.size()));
-  if (is_new) {
-    paths_.push_back(open_);
-  }
-  path_ = entry->second;
+  path_ = InternValue(paths_, path_index_, open_);
 }
 
 Phase PassHistory::PhaseOf(uint32_t path, bool in_backward) const {

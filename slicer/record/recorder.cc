@@ -7,6 +7,7 @@
 
 #include "graph/base/units.h"
 #include "graph/job/whole_program.h"
+#include "graph/warning_codes.h"
 #include "slicer/record/fragment_parts.h"
 
 namespace prism::slicer {
@@ -25,6 +26,16 @@ constexpr size_t kMaxWholeOps = 16'000'000;
 bool IsComputedInBackward(const Record& record) {
   return (record.flags & channel::kInBackward) != 0 &&
          (record.kind == RecordKind::kKernel || record.kind == RecordKind::kMatmul);
+}
+
+// What odd iterations write counts as well.
+bool CountsFiles(const Record& record, const Definitions& definitions) {
+  if (record.kind != RecordKind::kCounter) {
+    return false;
+  }
+  const Result<std::string> name =
+      definitions.Name(channel::Table::kCounterName, record.counter.name);
+  return name.ok() && *name == "file_bytes_written";
 }
 
 }  // namespace
@@ -106,14 +117,15 @@ Status Recorder::Consume(const Record& record, std::span<const std::byte> payloa
   }
   current_.backward_kernels += stream_.iteration() >= 0 && IsComputedInBackward(record) ? 1 : 0;
   if (is_only_looked_at) {
-    return OkStatus();
+    return CountsFiles(record, stream_.definitions()) ? ConsumeCounter(record.counter) : OkStatus();
   }
   if (!steady_iteration().has_value()) {
     CountEarly(record);
   }
   if (stream_.iteration() >= options_.warmup_iterations) {
-    host_.Add(record);
+    host_.Add(record, stream_.iteration());
   }
+  rounds_.See(record);
   used_device_ = used_device_ || record.kind == RecordKind::kKernel ||
                  record.kind == RecordKind::kMatmul || record.kind == RecordKind::kMemcpy ||
                  record.kind == RecordKind::kCollective;
@@ -160,9 +172,6 @@ void Recorder::CountEarly(const Record& record) {
 }
 
 void Recorder::KeepOp(const PlacedOp& placed) {
-  if (placed.place.iteration < options_.warmup_iterations) {
-    return;
-  }
   if (placed.waits_late) {
     current_.late_waits.push_back(static_cast<uint32_t>(current_.ops.size()));
   }
@@ -170,6 +179,42 @@ void Recorder::KeepOp(const PlacedOp& placed) {
   if (current_.closed == 0 && !stream_.inside_iteration()) {
     current_.closed = static_cast<uint32_t>(current_.ops.size());
   }
+}
+
+Result<int32_t> Recorder::EndRound(int32_t left) {
+  left_out_ = std::max(left_out_, 0);
+  if (!rounds_.End(current_, stream_.tables().strings, memory_.allocated()) || left <= 0) {
+    return 0;
+  }
+  PRISM_ASSIGN_OR_RETURN(const std::span<const PlacedOp> ops,
+                         stream_.Repeat(rounds_.before(current_), rounds_.last(current_), left));
+  current_.ops.reserve(current_.ops.size() + ops.size());
+  for (const PlacedOp& placed : ops) {
+    KeepOp(placed);
+  }
+  for (const Record& record : rounds_.counted()) {
+    for (int32_t round = 0; round < left; ++round) {
+      PRISM_RETURN_IF_ERROR(CountAgain(record));
+    }
+  }
+  rounds_ = Rounds();
+  left_out_ = left;
+  return left;
+}
+
+// What Consume counts of a record beside its op.
+Status Recorder::CountAgain(const Record& record) {
+  current_.backward_kernels += IsComputedInBackward(record) ? 1 : 0;
+  if (record.kind == RecordKind::kCollective) {
+    PRISM_RETURN_IF_ERROR(stream_.AddBackwardSum(record));
+  }
+  if (!steady_iteration().has_value()) {
+    CountEarly(record);
+  }
+  if (stream_.iteration() >= options_.warmup_iterations) {
+    host_.Add(record, stream_.iteration());
+  }
+  return OkStatus();
 }
 
 // The host waited for events to read the time between them, as DistributedDataParallel does in its
@@ -185,6 +230,15 @@ void Recorder::ForgetWaitsToMeasure() {
 // The current iteration is complete: does it equal the previous one?
 void Recorder::EndIteration() {
   const int32_t number = stream_.iteration() - 1;
+  followed_ = stream_.iteration();
+  rounds_ = Rounds();
+  if (left_out_ >= 0) {
+    fewest_left_out_ = std::min(fewest_left_out_.value_or(left_out_), left_out_);
+    left_out_ = -1;
+  }
+  if (number < options_.warmup_iterations) {
+    current_ = Iteration();
+  }
   if (current_.ops.empty() || (!steady_iteration().has_value() && number >= kMaxIterations)) {
     return;
   }
@@ -314,7 +368,13 @@ graph::Warning Recorder::MakeWarning(const std::string& code, const Details& det
 std::vector<graph::Warning> Recorder::Warnings(const OddIterations& odd) const {
   std::vector<graph::Warning> warnings = memory_.Warnings();
   for (const auto& [code, details] : counters_) {
-    warnings.push_back(MakeWarning(code, details));
+    if (code == graph::kStandIn) {  // each file by itself
+      for (const auto& [detail, count] : details) {
+        warnings.push_back({.code = code, .count = count, .example = detail});
+      }
+    } else {
+      warnings.push_back(MakeWarning(code, details));
+    }
   }
   if (!odd.numbers.empty()) {
     warnings.push_back({.code = "odd_iteration",
@@ -371,13 +431,15 @@ Result<graph::Fragment> Recorder::Finish() {
   fragment.memory = memory_.Profile(stream_.definitions(), *steady_iteration());
   odd_ = sequence_.OddOnes(*steady_iteration(), options_.rank, !has_looked_for_period());
   fragment.warnings = Warnings(odd_);
-  fragment.host_times = host_.times();
+  fragment.host_times = host_.times(*steady_iteration());
+  fragment.framework_modules = stream_.definitions().Names(channel::Table::kFramework);
   fragment.warmup_iterations = *steady_iteration();
   fragment.iterations = std::max(iterations(), *steady_iteration() + 1);
   fragment.varies = search_.varies();
   fragment.odd_iterations = odd_.numbers;
   fragment.iteration_begin = stream_.iteration_begin();
   fragment.steps_per_iteration = options_.steps_per_iteration;
+  fragment.rounds_left_out = fewest_left_out_.value_or(0);
   early_.MoveInto(*steady_iteration() + 1, &fragment);
   return fragment;
 }

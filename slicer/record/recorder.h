@@ -24,6 +24,7 @@
 #include "slicer/record/memory_tracker.h"
 #include "slicer/record/op_stream.h"
 #include "slicer/record/recorded_iteration.h"
+#include "slicer/record/rounds.h"
 #include "slicer/record/steady_search.h"
 
 namespace prism::slicer {
@@ -54,6 +55,10 @@ class Recorder {
   // One record with its payload (empty for most kinds). Fails on a stream that violates the
   // protocol.
   Status Consume(const channel::Record& record, std::span<const std::byte> payload);
+
+  // A round of the program has ended, and it has `left` more like it in this iteration (RoundBody):
+  // how many need not run, because the last two did the same; their ops count as recorded.
+  Result<int32_t> EndRound(int32_t left);
 
   // True once two iterations were found to be identical and the requested number has ended, or none
   // were identical by the last one allowed; nothing more needs to be consumed.
@@ -90,6 +95,10 @@ class Recorder {
     return stream_.iteration() + (stream_.inside_iteration() ? 0 : 1);
   }
 
+  // Iterations that were followed by another one so far, and which of them were recorded as odd.
+  [[nodiscard]] int32_t followed() const { return followed_; }
+  [[nodiscard]] size_t odd_recorded() const { return odd_recorded_.size(); }
+
   // Call after the process has exited, or once complete. Fails if there were too few iterations, if
   // they communicate differently (naming the first op that differs), or if a communicator's members
   // are unknown.
@@ -107,6 +116,7 @@ class Recorder {
   Status ConsumeOutOfMemory(const channel::Record& record);
   void CountEarly(const channel::Record& record);
   void KeepOp(const PlacedOp& placed);
+  Status CountAgain(const channel::Record& record);
   void ForgetWaitsToMeasure();
   void EndIteration();
   void KeepLast(const Iteration& ended);
@@ -135,10 +145,14 @@ class Recorder {
   EarlyCounter early_;
   SteadySearch search_;
   Iteration current_;
-  std::vector<Iteration> last_;  // those compared without success, without waits
+  Rounds rounds_;                           // of it
+  int32_t left_out_ = -1;                   // of it: rounds; -1 if it has none
+  std::optional<int32_t> fewest_left_out_;  // of iterations that have rounds
+  std::vector<Iteration> last_;             // those compared without success, without waits
   IterationSequence sequence_;
   OddIterations odd_;
   std::map<int32_t, Iteration> odd_recorded_;  // by number
+  int32_t followed_ = 0;
   int64_t ops_looked_at_ = 0;
   bool used_device_ = false;
   std::map<std::string, Details> counters_;  // by code

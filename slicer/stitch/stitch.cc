@@ -8,6 +8,7 @@
 
 #include "graph/job/expert_capacity.h"
 #include "graph/job/rank_grid.h"
+#include "graph/warning_codes.h"
 #include "slicer/stitch/early_mismatch.h"
 #include "slicer/stitch/odd_groups.h"
 #include "slicer/stitch/rank_tables.h"
@@ -37,6 +38,13 @@ constexpr PolicyCounter kPolicyCounters[] = {
      "recording"},
     {"routing_by_rule", "selections (topk, argmax, max) of unknown values were made by rule"},
     {"distinct_by_rule", "unknown values that were searched for unique ones are all distinct"},
+    {"cpu_collectives",
+     "calls of CPU groups (gloo) took recorded ranks the time of their messages over the hosts' "
+     "network (net.host_message_ns, 30 us unless stated, and net.host_bytes_per_s, 2.5 GB/s or a "
+     "NIC's), as gloo's rings and trees send them; no rank waits there for a late one"},
+    {"file_bytes_written",
+     "bytes that recorded ranks wrote to files after their first op took no time; [storage] of a "
+     "cluster file says what they take"},
     {"order_of_weights_fixed",
      "passes of a zero-bubble schedule computed the gradients of weights in the order of the "
      "stage's "
@@ -223,7 +231,9 @@ class Stitcher {
   }
 
   void AddWarning(const graph::Warning& warning) {
-    const auto [found, inserted] = warnings_.try_emplace(warning.code, warning);
+    const bool of_file = warning.code == graph::kStandIn;
+    const auto [found, inserted] =
+        warnings_.try_emplace(warning.code + (of_file ? warning.example : ""), warning);
     if (!inserted) {
       found->second.count += warning.count;
     }
@@ -305,6 +315,13 @@ class Stitcher {
                                         counted.mapped().example));
       }
     }
+    std::erase_if(warnings_, [&](const auto& entry) {
+      const graph::Warning& warning = entry.second;
+      if (warning.code == graph::kStandIn) {
+        by_policy.push_back(fmt::format("--stand-in, {}", warning.example));
+      }
+      return warning.code == graph::kStandIn;
+    });
     return by_policy;
   }
 

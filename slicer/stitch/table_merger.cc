@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/base/intern.h"
 #include "graph/describe.h"
 
 namespace prism::slicer {
@@ -20,12 +21,7 @@ TableMerger::TableMerger() {
 }
 
 uint32_t TableMerger::InternString(const std::string& text) {
-  const auto [found, inserted] =
-      string_ids_.try_emplace(text, static_cast<uint32_t>(strings_.size()));
-  if (inserted) {
-    strings_.push_back(text);
-  }
-  return found->second;
+  return InternValue(strings_, string_ids_, text);
 }
 
 uint32_t TableMerger::InternSignature(const KernelSignature& signature,

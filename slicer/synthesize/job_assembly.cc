@@ -1,7 +1,5 @@
 #include "slicer/synthesize/job_assembly.h"
 
-#include <utility>
-
 namespace prism::slicer {
 uint32_t JobAssembly::AddBlock(graph::Program program) {
   blocks_.push_back(std::move(program));

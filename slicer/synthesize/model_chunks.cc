@@ -1,7 +1,6 @@
 #include "slicer/synthesize/model_chunks.h"
 
 #include <algorithm>
-#include <utility>
 
 #include <fmt/format.h>
 

@@ -2,7 +2,6 @@
 
 #include "slicer/synthesize/blocks/block_writer.h"
 #include "slicer/synthesize/blocks/blocks.h"
-#include "slicer/synthesize/pass_schedule.h"
 
 namespace prism::slicer {
 namespace {

@@ -59,8 +59,13 @@ uint32_t GraphAssembly::InternString(std::string_view text) {
   return InternName(text, &strings_, &string_ids_);
 }
 
-uint32_t GraphAssembly::KernelName(std::string_view name, const graph::MatmulShape& product) {
+uint32_t GraphAssembly::KernelName(std::string_view name,
+                                   const graph::MatmulShape& product,
+                                   std::string_view framework_op) {
   std::string key(name);
+  if (!framework_op.empty()) {
+    key += fmt::format("\n{}", framework_op);
+  }
   if (product.m > 0) {
     key += fmt::format("\n{} {} {} {} {}", product.m, product.n, product.k, product.batch,
                        static_cast<int>(product.input));
@@ -70,7 +75,7 @@ uint32_t GraphAssembly::KernelName(std::string_view name, const graph::MatmulSha
   if (is_new) {
     graph::KernelSignature signature;
     signature.name = StringId(InternString(name));
-    signature.framework_op = StringId(0);
+    signature.framework_op = StringId(InternString(framework_op));
     signature.matmul = product;
     signatures_.push_back(std::move(signature));
   }

@@ -26,8 +26,11 @@ class GraphAssembly {
   // String id, for Task::place.
   uint32_t MarkerName(std::string_view name) { return InternString(name); }
 
-  // Signature id of a kernel of that name, for Task::name; of one that computes a product, with it.
-  uint32_t KernelName(std::string_view name, const graph::MatmulShape& product = {});
+  // Signature id of a kernel of that name, for Task::name; of one that computes a product, with it;
+  // of one that an op of a framework launches, with that.
+  uint32_t KernelName(std::string_view name,
+                      const graph::MatmulShape& product = {},
+                      std::string_view framework_op = "");
 
   // Id of the communicator of that name, for Task::comm. Its members are the ranks that use it.
   uint32_t Communicator(std::string_view name);

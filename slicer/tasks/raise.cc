@@ -219,7 +219,7 @@ class Raiser {
     const uint16_t stream = program_.stream[op];
     const Stream& state = streams_[stream];
     events_[op].edges = PendingOf(stream);
-    if (state.tail == kNoTask || !state.waits.empty() || (host_ != kNone && !state.host_seen)) {
+    if (state.tail == kNoTask || !state.waits.empty() || (host_ != kNoTask && !state.host_seen)) {
       streams_[stream].begin_events.push_back(op);
     }
   }

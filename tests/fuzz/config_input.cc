@@ -12,6 +12,7 @@
 
 #include "graph/base/check.h"
 #include "launch/inputs/config_file.h"
+#include "launch/inputs/nccl_topology.h"
 #include "launch/inputs/perturbation.h"
 #include "launch/inputs/presets.h"
 #include "launch/inputs/sandbox_list.h"
@@ -79,6 +80,18 @@ void TryCluster(std::string_view text) {
   }
 }
 
+void TryNcclTopology(std::string_view text) {
+  const Result<launch::NcclTopology> topology = launch::ParseNcclTopology(text, "fuzz input");
+  if (!topology.ok()) {
+    CheckCode(topology.status(), StatusCode::kBadFile);
+    return;
+  }
+  graph::ClusterSpec cluster;
+  std::vector<std::string> notes;
+  launch::UseNcclTopology(*topology, "fuzz input", &cluster, &notes);
+  PRISM_CHECK_GE(cluster.gpus_per_node, 1);
+}
+
 // Config files are read by name only.
 void TryConfigFile(std::string_view text) {
   const int descriptor = memfd_create("fuzz input", 0);
@@ -132,6 +145,8 @@ void TryConfig(std::string_view input) {
     TryModel(text);
   } else if (reader == "cluster") {
     TryCluster(text);
+  } else if (reader == "nccl topology") {
+    TryNcclTopology(text);
   } else if (reader == "config") {
     TryConfigFile(text);
   } else if (reader == "ranks") {

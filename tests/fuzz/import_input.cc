@@ -1,5 +1,7 @@
 #include "tests/fuzz/import_input.h"
 
+#include <algorithm>
+
 #include "graph/base/check.h"
 #include "graph/file.h"
 #include "graph/validate/validate.h"
@@ -40,6 +42,12 @@ Result<ImportResult> Import(std::string_view format, std::string_view bytes) {
   }
   if (format == "kineto") {
     return slicer::ImportKinetoBytes({{"fuzz input", bytes}}, ImportOptions());
+  }
+  if (format == "executed") {  // a profile on one line, then its execution trace
+    const size_t line = std::min(bytes.find('\n'), bytes.size());
+    return slicer::ImportKinetoBytes(
+        {{"fuzz input", bytes.substr(0, line)}, {"fuzz trace", bytes.substr(line)}},
+        ImportOptions());
   }
   if (format == "groups") {
     slicer::ProcessGroups groups;

@@ -3,9 +3,12 @@
 
 #include <string>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include "graph/bounded_fragment.h"
+#include "graph/proto/chunk_tables.h"
 #include "tests/support/random_graph.h"
 
 namespace prism::graph {
@@ -75,6 +78,40 @@ TEST_F(Fragments, damage_is_noticed) {
     ASSERT_FALSE(ParseFragment(damaged).ok()) << at;
     ASSERT_FALSE(ParseFragment(bytes.substr(0, at)).ok()) << at;
   }
+}
+
+// What a few kilobytes can say: millions of empty entries, and tables of any size.
+TEST_F(Fragments, memory_is_bounded) {
+  const auto of_head = [](std::string_view head) {
+    return EncodeChunks({.magic = std::string_view("PRISMFR\n", 8), .version = 1, .name = ""},
+                        [&](ChunkWriter* writer) {
+                          PRISM_RETURN_IF_ERROR(writer->Write(1, head));
+                          return writer->Finish();
+                        });
+  };
+  std::string entries;  // of warnings
+  for (int i = 0; i < 2'000'000; ++i) {
+    entries += std::string_view("\x52\x00", 2);
+  }
+  const std::string classes =  // of memory at its peak
+      std::string("\x2a") + "\x80\x92\xf4\x01" + [] {
+        std::string text;
+        for (int i = 0; i < 2'000'000; ++i) {
+          text += std::string_view("\x22\x00", 2);
+        }
+        return text;
+      }();
+  for (const std::string& head : {entries, classes}) {
+    EXPECT_THAT(ParseFragment(of_head(head)).status().message(),
+                ::testing::HasSubstr("more than 1048576 entries"));
+  }
+  size_t most_bytes = size_t{1} << 30U;
+  const std::string_view ops("\x22\x06\x08\xff\xff\xff\xff\x0f", 8);
+  EXPECT_THAT(ParseFragment(of_head(ops), &most_bytes).status().message(),
+              ::testing::HasSubstr("bytes of memory where"));
+  most_bytes = size_t{1} << 30U;
+  ASSERT_TRUE(ParseFragment(SerializeFragment(fragment_), &most_bytes).ok());
+  EXPECT_LT(most_bytes, size_t{1} << 30U);
 }
 
 TEST_F(Fragments, hash_sees_the_program_but_not_memory_or_identity) {

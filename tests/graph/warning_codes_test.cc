@@ -22,6 +22,7 @@ std::set<std::string> EmittedCodes() {
       R"rx((?:push_back|AddWarning)\(\s*\{"([a-z]+(?:_[a-z]+)+)",|)rx"
       R"rx(\bk\w+ = "([a-z]+(?:_[a-z]+)+):"|)rx"
       R"rx(\bk\w+Code = "([a-z_]+)"|)rx"
+      R"rx(\btext = f"([a-z]+(?:_[a-z]+)+):|)rx"
       R"rx(string counter = "([a-z]+_)")rx");
   std::set<std::string> codes;
   for (const style::SourceFile& file : style::ReadSourceTree(PRISM_SOURCE_DIR)) {

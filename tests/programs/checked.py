@@ -3,8 +3,13 @@
 checkpoint: after training rank 0 alone saves once more, in a function that ends in a barrier. one: a
 group of one rank, without training. own_group: every rank makes only its own group. order: one rank
 comes to two groups in the other order, and waits for each. twice: rank 0 sums twice as many
-elements, without training. uneven: odd ranks have one batch less. save: rank 0 saves for longer than
-the group's time-out. dropped: nobody waits for a sum that was started asynchronously.
+elements, without training. computed: likewise one whose number is computed. uneven: odd ranks have
+one batch less. save: rank 0 saves for longer than the group's time-out. late: rank 0 starts later
+than the others' store waits. cpu: rank 1 comes to a sum of a CPU group later than that allows.
+alone: rank 0 alone calls a barrier of a CPU group. roots: rank 1 expects objects of another rank.
+keys: ranks read what others have set, and meet by a counter of the store, which "counter" has rank 3
+leave out. overlap: a gathering into a buffer that overlaps. teardown: rank 3 fails at the very end.
+dropped: nobody waits for a sum that was started asynchronously.
 """
 
 import datetime
@@ -18,6 +23,8 @@ import torch.distributed as dist
 fault = sys.argv[1]
 rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+if fault == "late" and rank == 0:
+    time.sleep(660)
 torch.cuda.set_device(device)
 dist.init_process_group("nccl", device_id=device if fault == "one" else None,
                         timeout=datetime.timedelta(minutes=10))
@@ -39,9 +46,44 @@ if fault == "one":
     dist.new_group(ranks=[0])
     dist.barrier()
     sys.exit()
-if fault == "twice":
-    total(64 if rank == 0 else 32)
+if fault in ("twice", "computed"):
+    total(64 if rank == 0 and fault == "twice" or rank % 83 == 69 else 32)
     sys.exit()
+if fault == "late":
+    total(8)
+    sys.exit()
+if fault in ("cpu", "alone", "roots"):
+    of_hosts = dist.new_group(backend="gloo", timeout=datetime.timedelta(seconds=60))
+    dist.all_gather_object([None] * world, "x" * rank, group=of_hosts)
+    if fault == "alone" and rank == 0:
+        dist.barrier(group=of_hosts)
+    if fault == "cpu" and rank == 1:
+        time.sleep(80)
+    if fault == "roots":
+        dist.broadcast_object_list([rank], src=2 if rank == 1 else 0, group=of_hosts)
+    dist.all_reduce(torch.ones(4), group=of_hosts)
+    total(8)
+    sys.exit()
+if fault in ("keys", "counter"):
+    store = dist.distributed_c10d._get_default_store()
+    if rank == 0:
+        store.set("run", "7")
+    elif store.get("run") != b"7":
+        sys.exit("another run")
+    if fault == "keys" or rank != 3:
+        if store.add("arrived", 1) == world:
+            store.set("all here", "1")
+        store.wait(["all here"])
+    total(8)
+    sys.exit()
+if fault in ("overlap", "teardown"):
+    total(8)
+    if fault == "overlap":
+        parts = torch.ones(8 * world + 8, device=device)
+        dist.all_gather_into_tensor(parts[:-8], parts[8 * rank:8 * rank + 8])  # as NCCL allows
+        dist.all_gather_into_tensor(parts[:-8], parts[8 * rank + 4:8 * rank + 12])
+    dist.destroy_process_group()
+    sys.exit("cannot write the log" if fault == "teardown" and rank == 3 else 0)
 low = rank // 2 * 2
 half = None
 for first in (low,) if fault == "own_group" else range(0, world, 2):

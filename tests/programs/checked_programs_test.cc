@@ -19,9 +19,9 @@ struct Checked {
   Json report;
 };
 
-Checked Check(const std::string& fault) {
+Checked Check(const std::string& fault, const std::string& gpus = "4") {
   const std::string program = std::string(PRISM_PROGRAM_DIR) + "/checked.py";
-  const Finished run = RunCommand({PRISM_PROGRAM, "check", "--gpus", "4", "--format", "json", "--",
+  const Finished run = RunCommand({PRISM_PROGRAM, "check", "--gpus", gpus, "--format", "json", "--",
                                    PRISM_PYTHON, program, fault});
   // Progress comes before it, the message of a fault behind it.
   const size_t begin = std::min(run.output.find("{\n"), run.output.size());
@@ -98,6 +98,17 @@ TEST(CheckedPrograms, another_size_is_named) {
   ExpectFault(Check("twice"), "size", {LineWith("dist.all_reduce(value")});
 }
 
+// No power of two away from the first or last rank.
+TEST(CheckedPrograms, a_rank_that_the_source_singles_out_is_recorded) {
+  const Checked checked = Check("computed", "80");
+  ExpectFault(checked, "size", {LineWith("dist.all_reduce(value")});
+  EXPECT_EQ(checked.report["faults"][0]["ranks"], Json::array({69}));
+  const auto behind = std::ranges::find_if(
+      checked.report["assumed"], [](const Json& each) { return each["ranks"].front() == 70; });
+  ASSERT_NE(behind, checked.report["assumed"].end());
+  EXPECT_LT((*behind)["like"], 69);
+}
+
 TEST(CheckedPrograms, ranks_with_fewer_batches_leave) {
   const Checked checked = Check("uneven");
   EXPECT_EQ(checked.code, 1);
@@ -111,6 +122,59 @@ TEST(CheckedPrograms, a_save_longer_than_the_time_out_says_both) {
   const std::string sentence = checked.report["sentence"];
   EXPECT_NE(sentence.find("660 s"), std::string::npos) << sentence;
   EXPECT_NE(sentence.find("600 s"), std::string::npos) << sentence;
+}
+
+TEST(CheckedPrograms, a_start_later_than_the_store_waits_says_both) {
+  const Checked checked = Check("late");
+  ExpectFault(checked, "timeout", {LineWith("dist.all_reduce(value")});
+  const std::string sentence = checked.report["sentence"];
+  EXPECT_NE(sentence.find("660 s in the creation of the communicator"), std::string::npos)
+      << sentence;
+  EXPECT_NE(sentence.find("600 s"), std::string::npos) << sentence;
+}
+
+TEST(CheckedPrograms, collectives_of_cpu_groups_are_compared) {
+  const Checked alone = Check("alone");
+  ExpectFault(
+      alone, "missing_call",
+      {LineWith("dist.barrier(group=of_hosts)"), LineWith("dist.all_reduce(torch.ones(4)")});
+  EXPECT_EQ(alone.report["faults"][0]["ranks"], Json::array({0}));
+  EXPECT_EQ(alone.report["faults"][0]["calls"][0]["group"], "the CPU group of ranks 0-3");
+  const Checked roots = Check("roots");
+  ExpectFault(roots, "root", {LineWith("dist.broadcast_object_list(")});
+  EXPECT_EQ(roots.report["faults"][0]["ranks"], Json::array({1}));
+}
+
+TEST(CheckedPrograms, cpu_groups_have_a_time_out_of_their_own) {
+  const Checked checked = Check("cpu");
+  ExpectFault(checked, "timeout", {LineWith("dist.all_reduce(torch.ones(4)")});
+  const std::string sentence = checked.report["sentence"];
+  EXPECT_NE(sentence.find("80 s in all_reduce"), std::string::npos) << sentence;
+  EXPECT_NE(sentence.find("60 s"), std::string::npos) << sentence;
+}
+
+TEST(CheckedPrograms, ranks_that_read_what_others_set_are_right) {
+  const Checked checked = Check("keys");
+  EXPECT_EQ(checked.code, 0) << checked.report.dump(1);
+  EXPECT_EQ(checked.report["sentence"], "no fault on 4 of 4 ranks");
+}
+
+TEST(CheckedPrograms, a_key_that_nobody_sets_is_named) {
+  const Checked checked = Check("counter");
+  ExpectFault(checked, "missing_call", {LineWith("store.wait(")});
+  EXPECT_EQ(checked.report["faults"][0]["waiting"], Json::array({0, 1, 2}));
+}
+
+TEST(CheckedPrograms, buffers_that_overlap_are_named) {
+  ExpectFault(Check("overlap"), "overlap", {LineWith("8 * rank + 12")});
+}
+
+TEST(CheckedPrograms, a_rank_that_fails_alone_at_the_very_end_is_named) {
+  const Checked checked = Check("teardown");
+  ExpectFault(checked, "left_early", {LineWith("dist.all_reduce(value")});
+  EXPECT_EQ(checked.report["faults"][0]["ranks"], Json::array({3}));
+  const std::string sentence = checked.report["sentence"];
+  EXPECT_NE(sentence.find("cannot write the log"), std::string::npos) << sentence;
 }
 
 // A run of the program at 4 ranks with these options.

@@ -199,6 +199,13 @@ TEST(DevicePrograms, integers_are_changed_in_place) {
   EXPECT_EQ(run.Said("zeroed"), "[[0, 2], [0, 4], [0, 6]]");
 }
 
+// Of any type, beside what nobody knows.
+TEST(DevicePrograms, joined_values_stay_known) {
+  const ProgramRun run = RunProgram("integers");
+  EXPECT_EQ(run.Said("joined"), "[0, 1] [False, False]");
+  EXPECT_EQ(run.Said("beside unknown"), "[1, 1]");
+}
+
 // What a kernel changed in a way that nobody knows is not what it was before.
 TEST(DevicePrograms, overwritten_integers_are_unknown) {
   const ProgramRun run = RunProgram("integers");

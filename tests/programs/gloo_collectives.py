@@ -26,6 +26,14 @@ dist.all_gather_object(everybody, ("rank", rank))
 assert everybody[rank] == ("rank", rank)
 print("same all_gather_object", len(everybody), everybody[0])
 
+# Of all ranks, as torch.distributed.rpc makes one that c10d does not know.
+store = dist.distributed_c10d._get_default_store()
+own = dist.ProcessGroupGloo(dist.PrefixStore("own", store), rank, world, timedelta(seconds=60))
+everybody = [None] * world
+dist.all_gather_object(everybody, ("own", rank), own)
+assert everybody[rank] == ("own", rank)
+print("same all_gather_object of its own", len(everybody))
+
 first = rank // 8 * 8
 node = dist.new_group(list(range(first, first + 8)), backend="gloo")
 local = dist.get_rank(node)

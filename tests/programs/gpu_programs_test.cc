@@ -59,17 +59,35 @@ TEST_F(GpuProgram, ddp_keeps_to_the_graph_and_is_held) {
   EXPECT_GT(Summary("out")["iteration_time_s"], 0);
 }
 
-// Values go through the exchange of the two ranks, with substitutes for the other 62. A time that
-// differs from the replay's would have ended the run.
+// Values go through the exchange of the two ranks. The other 62 contribute what the nearest
+// recorded one did, so that the sum, of 1 to 64, is near 2,080. A time that differs from the
+// replay's would have ended the run.
 TEST_F(GpuProgram, ranks_that_share_a_gpu_exchange_values_and_take_their_times_from_the_replay) {
   const Finished run = Run({"--device", "auto", "--sandbox-ranks", "0,5", "--out", folder_ / "out"},
                            {PRISM_PROGRAM_DIR "/fully_sharded.py"});
   ASSERT_EQ(run.code, 0) << run.output;
   EXPECT_THAT(Warnings("out"), IsSupersetOf({"test_device", "gpu_shared"}));
   for (const char* const log : {"out/logs/rank0.log", "out/logs/rank5.log"}) {
-    EXPECT_THAT(ReadText(folder_ / log), HasSubstr("step 2 total [69.0, 128.0]"));
+    EXPECT_THAT(ReadText(folder_ / log), HasSubstr("step 2 total [2049.0, 128.0]"));
     // Each sees one GPU, whichever launcher's variable it uses.
     EXPECT_THAT(ReadText(folder_ / log), HasSubstr("by torchrun, by srun 0 0"));
+  }
+}
+
+// Kernels of the simulated GPU do nothing: what is known of their results is there all the same,
+// behind copies that wait for a hold.
+TEST_F(GpuProgram, objects_of_absent_ranks_are_there_before_the_program_reads_them) {
+  for (const std::string device : {"--device", "--record-device"}) {
+    const bool emulates = device == "--device";
+    const Finished run =
+        RunCommand({PRISM_EMULATE, "--target-gpus", "8", device, "cuda", "--sandbox-ranks",
+                    emulates ? "0,5" : "none", "--force", "--out", folder_ / "out", "--",
+                    PRISM_PYTHON, PRISM_PROGRAM_DIR "/objects.py"});
+    ASSERT_EQ(run.code, 0) << device << run.output;
+    EXPECT_THAT(Warnings("out"), Not(Contains("role_not_timed"))) << run.output;
+    if (emulates) {
+      EXPECT_THAT(ReadText(folder_ / "out/logs/rank5.log"), HasSubstr("step 3 rows 16"));
+    }
   }
 }
 

@@ -2,6 +2,7 @@
 // seed (tests/support/drawn_times.h): what the graph keeps and a replay uses are those times, op by
 // op.
 #include <cstdlib>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -123,6 +124,14 @@ TEST_F(GpuTimes, of_cuda_graphs) {
   CheckJob({"--target-gpus", "2", "--", PRISM_PYTHON, PRISM_PROGRAM_DIR "/graphed_steps.py"});
 }
 
+TEST_F(GpuTimes, of_parameters_sharded_by_fsdp2) {
+  CheckJob({"--target-gpus", "8", "--", PRISM_PYTHON, PRISM_PROGRAM_DIR "/fully_sharded.py"});
+}
+
+TEST_F(GpuTimes, of_a_compiled_program) {
+  CheckJob({"--target-gpus", "1", "--", PRISM_PYTHON, PRISM_PROGRAM_DIR "/compiled.py"});
+}
+
 TEST_F(GpuTimes, of_a_pipeline) {
   CheckJob({"--target-gpus", "2", "--model", "gpt3-1.3b", "--tp", "1", "--pp", "2",
             "--global-batch-size", "4"});
@@ -176,6 +185,33 @@ TEST_F(GpuTimes, are_scaled_by_a_factor_and_for_another_gpu) {
   EXPECT_EQ(edited("h100-8x"), 1);
   EXPECT_LT(edited("b200-8x"), 0.9);
   EXPECT_GT(edited("a100-80-8x"), 1.1);
+}
+
+// What the host takes between calls, without its waits for the GPU, which poll; the replay takes it
+// where --host-time says so.
+TEST_F(GpuTimes, come_with_the_host_s_own) {
+  constexpr double kPollsMs = 25;
+  setenv("FAKE_GPU_POLLS_MS", "25", 1);
+  const Finished run =
+      Run({"--record-device", "cuda", "--sandbox-ranks", "0", "--host-time", "measured:2",
+           "--target-gpus", "2", "--", PRISM_PYTHON, PRISM_PROGRAM_DIR "/training.py", "waits"});
+  unsetenv("FAKE_GPU_POLLS_MS");
+  ASSERT_EQ(run.code, 0) << run.output;
+  const Finished replay =
+      RunCommand({PRISM_PROGRAM, "replay", GraphFile(), "--costs", "--format", "json"});
+  const nlohmann::json host = nlohmann::json::parse(replay.output)["host"];
+  std::set<std::string> kinds;
+  for (const nlohmann::json& row : host) {
+    kinds.insert(row["kind"]);
+    const double ops = row["ops"];
+    const double each_s = row["recorded_s"].get<double>() / ops;
+    EXPECT_GT(each_s, 0) << row;
+    EXPECT_LT(each_s, kPollsMs / 1e3 / 4) << row;
+    EXPECT_NEAR(row["replay_s"].get<double>() / ops, 2 * each_s, 1e-9) << row;
+  }
+  EXPECT_THAT(kinds, ::testing::IsSupersetOf({"kernel", "stream_sync"})) << replay.output;
+  EXPECT_THAT(RunCommand({PRISM_PROGRAM, "replay", GraphFile(), "--costs"}).output,
+              HasSubstr("as measured beside the GPU and as replayed"));
 }
 
 TEST_F(GpuTimes, a_role_that_does_not_fit_the_gpu_is_named_and_modelled) {

@@ -71,6 +71,14 @@ def changed_in_place():
     print("zeroed", table.tolist())
 
 
+def joined():
+    sums = torch.randn(2, device="cuda")
+    table = torch.cat([sums, torch.full((2,), 5.0, device="cuda"), sums.new_empty(0)])
+    print("joined", torch.nonzero(table[2:] >= 5).flatten().tolist(), (table[2:] > 5).tolist())
+    pairs = torch.cat([torch.bernoulli(sums).int()[:, None], torch.ones(2, 1).int().cuda()], -1)
+    print("beside unknown", pairs[:, 1].tolist())
+
+
 def overwritten_by_kernels():
     scores = torch.randn(3, device="cuda")
     unknown = scores.long()
@@ -88,4 +96,5 @@ known_unique()
 unknown_unique()
 random_integers()
 changed_in_place()
+joined()
 overwritten_by_kernels()

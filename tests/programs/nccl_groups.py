@@ -28,6 +28,14 @@ gathered = torch.empty(8, device="cuda")
 dist.all_gather_into_tensor(gathered, torch.ones(1, device="cuda"), group=mesh.get_group("tp"))
 print("same all_gather", gathered.tolist())
 
+# As SyncBatchNorm does: sums, and of how many elements, as floats in one collective.
+moments = torch.cat([torch.randn(3, device="cuda"), torch.full((1,), 5.0, device="cuda")])
+of_all = torch.empty(8, 4, device="cuda")
+dist.all_gather_into_tensor(of_all.view(-1), moments, group=node)
+counted = (of_all[:, 3] >= 1).nonzero().flatten().tolist()
+assert counted == list(range(8)), counted
+print("same members that have elements", counted)
+
 objects = [None] * 8
 dist.all_gather_object(objects, {"size": world}, group=node)
 print("same all_gather_object", objects)

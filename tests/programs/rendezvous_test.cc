@@ -124,6 +124,10 @@ TEST_F(Programs, of_processes_that_torch_spawns_only_the_ranks_own_runs) {
   EXPECT_TRUE(outcome->ranks[0].exit.ok()) << outcome->ranks[0].exit.message();
   EXPECT_THAT(outcome->ranks[0].log, testing::HasSubstr("rank 11 step 4\n"));
   EXPECT_THAT(outcome->ranks[0].log, testing::Not(testing::HasSubstr("rank 10")));
+  // That rank's process does not even read the file.
+  const std::string& log = outcome->ranks[0].log;
+  EXPECT_EQ(log.find("read __mp_main__\n"), log.rfind("read __mp_main__\n")) << log;
+  EXPECT_NE(log.find("read __mp_main__\n"), std::string::npos) << log;
 }
 
 }  // namespace

@@ -6,6 +6,8 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
+print("read", __name__, flush=True)
+
 
 def train(local_rank, node, per_node, size):
     rank = node * per_node + local_rank

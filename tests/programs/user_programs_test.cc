@@ -29,7 +29,8 @@ using testing::Not;
 TEST_F(UserProgram, its_log_shows_the_time_of_the_target) {
   const Finished run = Train("plain");
   ASSERT_EQ(run.code, 0) << run.output;
-  EXPECT_THAT(run.output, AllOf(HasSubstr("ranks form dp 2"), HasSubstr("Optimizer.step#AdamW")));
+  EXPECT_THAT(run.output, AllOf(HasSubstr("ranks form dp 2"), HasSubstr("Optimizer.step#AdamW"),
+                                HasSubstr("host time of the preset ddp, since it has ranges ")));
   const auto summary = nlohmann::json::parse(ReadText(folder_ / "out/summary.json"));
   EXPECT_EQ(summary["job"]["dp"], 2);
   EXPECT_TRUE(summary["mfu"].is_null());
@@ -61,7 +62,7 @@ TEST_F(UserProgram, gives_the_same_bytes_again) {
 // On any machine, Python takes longer for an op than the preset's C++ host, if multiplied by a
 // large factor.
 TEST_F(UserProgram, host_time_may_be_measured) {
-  ASSERT_EQ(Train("plain").code, 0);
+  ASSERT_EQ(Train("plain", {"--host-time", "fixed"}).code, 0);
   const auto time = [&] {
     return nlohmann::json::parse(ReadText(folder_ / "out/summary.json"))["iteration_time_s"]
         .get<double>();
@@ -392,6 +393,13 @@ TEST_F(UserProgram, steps_in_hooks_of_a_backward_pass_on_its_own_thread) {
   ASSERT_EQ(run.code, 0) << run.output;
   EXPECT_THAT(run.output, HasSubstr("iterations begin with the range \"Optimizer.step#SGD.step\" "
                                     "inside a backward pass"));
+}
+
+// Sizes and numbers of calls follow from what other ranks contribute.
+TEST_F(UserProgram, gathers_objects_of_unequal_sizes) {
+  const Finished run = RunScript("unequal_objects.py", {"--target-gpus", "16"});
+  ASSERT_EQ(run.code, 0) << run.output;
+  EXPECT_THAT(run.output, HasSubstr("info: no fault on 4 of 16 ranks until exit"));
 }
 
 // What absent ranks would save, or under which names, is not known.

@@ -27,13 +27,27 @@ def test_all_reduce(expected, tmp_path):
     assert ones.tolist() == [expected] * 4
 '''
 
+
+def check(*options):
+    done = subprocess.run([sys.executable, "-m", "pytest", *options, "-rA", "test_ranks.py"],
+                          cwd=folder, capture_output=True, text=True)
+    print(done.stdout, done.stderr)
+    assert done.returncode == 1
+    assert "PASSED test_ranks.py::test_all_reduce[256]" in done.stdout
+    assert "FAILED test_ranks.py::test_all_reduce[7]" in done.stdout
+    assert "assert ones.tolist() == [expected] * 4" in done.stdout
+
+
 with tempfile.TemporaryDirectory() as folder:
     (pathlib.Path(folder) / "test_ranks.py").write_text(TESTS)
-    done = subprocess.run([sys.executable, "-m", "pytest", "-p", "prism_emulator.pytest_plugin",
-                           "-rA", "test_ranks.py"], cwd=folder, capture_output=True, text=True)
-print(done.stdout, done.stderr)
-assert done.returncode == 1
-assert "PASSED test_ranks.py::test_all_reduce[256]" in done.stdout
-assert "FAILED test_ranks.py::test_all_reduce[7]" in done.stdout
-assert "assert ones.tolist() == [expected] * 4" in done.stdout
+    check("-p", "prism_emulator.pytest_plugin")
+
+    # As pip installs the wheel: pytest finds the plugin by its entry point.
+    installed = pathlib.Path(folder) / "prism_emulator-0.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Name: prism_emulator\nVersion: 0\n")
+    (installed / "entry_points.txt").write_text(
+        "[pytest11]\nprism = prism_emulator.pytest_plugin\n")
+    os.environ["PYTHONPATH"] = f"{folder}{os.pathsep}{os.environ['PYTHONPATH']}"
+    check()
 assert "RANK" not in os.environ

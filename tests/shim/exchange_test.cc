@@ -370,6 +370,33 @@ TEST_P(ExchangeTest, large_messages_both_ways_at_once_and_to_self) {
   });
 }
 
+// Members 1 and 6 of eight are recorded, only 3 is present: the nearest of the three stands for
+// each other one, the lower of two.
+TEST(Exchange, recorded_members_stand_for_the_nearest_absent_ones) {
+  const std::vector<int32_t> present = {3};
+  Memory memory;
+  Exchange exchange(nullptr, &memory);
+  const int64_t one = 10;
+  const int64_t six = 60;
+  const int64_t own = 30;
+  const std::vector<Contribution> recorded = {{1, std::as_bytes(std::span(&one, 1))},
+                                              {6, std::as_bytes(std::span(&six, 1))}};
+  ExchangeCall call = Call(present, 8, 3);
+  call.count = 1;
+  call.element = Element::kInt64;
+  call.recorded = recorded;
+  std::vector<int64_t> gathered(8, -1);
+  gathered[3] = own;
+  ASSERT_TRUE(exchange.Collective(ExchangeOperation::kAllGather, call, &own, gathered.data()).ok());
+  EXPECT_EQ(gathered, (std::vector<int64_t>{10, 10, 10, 30, 30, 60, 60, 60}));
+  int64_t sum = 0;
+  ASSERT_TRUE(exchange.Collective(ExchangeOperation::kAllReduce, call, &own, &sum).ok());
+  EXPECT_EQ(sum, 270);
+  call.reduction.kind = ReduceKind::kMax;
+  ASSERT_TRUE(exchange.Collective(ExchangeOperation::kAllReduce, call, &own, &sum).ok());
+  EXPECT_EQ(sum, 60);
+}
+
 INSTANTIATE_TEST_SUITE_P(Groups,
                          ExchangeTest,
                          ::testing::Values(Case{{0, 1, 2}, 3, 37},

@@ -37,7 +37,9 @@ channel::Config JobOfFour(int32_t rank) {
                  .p2p_channels = 32,
                  .p2p_channels_per_peer = 32,
                  .nvls_channels = 16,
-                 .granularity_bytes = 2 << 20};
+                 .granularity_bytes = 2 << 20,
+                 .local_bytes_per_s = 0,
+                 .network_bytes_per_s = 0};
   config.sandbox_rank_count = 2;
   config.sandbox_ranks[0] = 1;
   config.sandbox_ranks[1] = 3;

@@ -55,7 +55,9 @@ channel::Config MakeConfig(channel::Mode mode) {
                  .p2p_channels = 32,
                  .p2p_channels_per_peer = 32,
                  .nvls_channels = 16,
-                 .granularity_bytes = 2 << 20};
+                 .granularity_bytes = 2 << 20,
+                 .local_bytes_per_s = 0,
+                 .network_bytes_per_s = 0};
   return config;
 }
 

@@ -215,5 +215,80 @@ TEST(ValueBook, a_prefix_of_a_book_is_a_book) {
   EXPECT_EQ(before.Find(Call(1, 0, 1, 6)).origin, ValueOrigin::kNone);
 }
 
+ValueHead Contribution(int32_t rank, uint32_t sequence, uint8_t type = 0x40) {
+  ValueHead head = Call(1, rank, sequence, 0);
+  head.shape = 0;
+  head.source = rank;
+  head.operation = static_cast<uint8_t>(3 | type);
+  head.steers = type == 0x40 ? 1 : 0;
+  return head;
+}
+
+TEST(ValueBook, contributions_are_those_of_the_same_call_and_type) {
+  std::string bytes;
+  Give(Contribution(4, 1), 0, "four", &bytes);
+  Give(Contribution(2, 1), 0, "two.", &bytes);
+  Give(Contribution(3, 2), 0, "late", &bytes);
+  Give(Contribution(5, 1, 0x10), 0, "object of another size", &bytes);
+  const ValueBook book(BytesOf(bytes));
+  ValueHead call = Contribution(0, 1);
+  call.payload_bytes = 4;
+  const auto found = book.Contributions(call, false);
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[0].first, 2);
+  EXPECT_EQ(found[1].first, 4);
+  call = Contribution(0, 1, 0x10);
+  call.payload_bytes = 4;
+  EXPECT_TRUE(book.Contributions(call, false).empty());
+  EXPECT_EQ(book.Contributions(call, true).size(), 1U);
+}
+
+TEST(ValueBook, others_contributions_end_where_the_last_different_one_does) {
+  std::string bytes;
+  Give(Contribution(0, 0), 0, "same", &bytes);
+  Give(Contribution(0, 1), 0, "one.", &bytes);
+  Give(Contribution(1, 0), 0, "same", &bytes);
+  Give(Contribution(1, 1), 0, "two.", &bytes);
+  const size_t second = bytes.size();
+  Give(Contribution(2, 1), 0, "one.", &bytes);
+  Give(Contribution(3, 0, 0x10), 0, "objects do not steer", &bytes);
+  const size_t third = bytes.size();
+  const ValueBook book(BytesOf(bytes));
+  const std::map<int32_t, size_t> others = book.OthersContributions();
+  ASSERT_EQ(others.size(), 3U);
+  EXPECT_LE(others.at(0), second);
+  EXPECT_GT(others.at(0), 0U);
+  EXPECT_GT(others.at(1), second);
+  EXPECT_LE(others.at(1), third);
+  EXPECT_LE(others.at(2), second);
+}
+
+TEST(ValueBook, a_rank_is_like_the_nearest_that_contributed) {
+  std::string bytes;
+  Give(Contribution(0, 0), 0, "low.", &bytes);
+  Give(Contribution(8, 0), 0, "high", &bytes);
+  const ValueBook book(BytesOf(bytes));
+  std::string like;
+  Give(Contribution(3, 0), 0, "low.", &like);
+  Give(Contribution(3, 7), 0, "of a call that nobody else made", &like);
+  EXPECT_FALSE(book.HasOtherContributions(BytesOf(like)));
+  std::string unlike;
+  Give(Contribution(6, 0), 0, "low.", &unlike);
+  EXPECT_TRUE(book.HasOtherContributions(BytesOf(unlike)));
+}
+
+// Steady iterations have one call each; the odd one has more, so that later numbers are not known.
+TEST(ValueBook, nothing_is_repeated_after_an_odd_iteration) {
+  std::string values;
+  for (int32_t i = 0; i < 4; ++i) {
+    Give(Call(1, 0, static_cast<uint32_t>(i), 0), i, Numbered('v', i), &values);
+  }
+  MarkOdd(3, &values);
+  CountIterationsFrom(1, &values);
+  const ValueBook book(BytesOf(values));
+  EXPECT_EQ(TextOf(book.Find(Call(1, 0, 3, 2))), "v3");
+  EXPECT_EQ(book.Find(Call(1, 0, 4, 2)).origin, ValueOrigin::kNone);
+}
+
 }  // namespace
 }  // namespace prism::channel

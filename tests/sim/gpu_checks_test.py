@@ -6,8 +6,10 @@ import contextlib
 import io
 import json
 import pathlib
+import subprocess
 import sys
 import tempfile
+import time
 import types
 import unittest
 from unittest import mock
@@ -173,6 +175,41 @@ class Parts(Case):
         written = json.loads((self.folder / "result.json").read_text())["parts"]
         self.assertIn("KeyError", written["first"]["failed"])
         self.assertEqual(written["second"], 7)
+
+    def test_a_part_that_takes_too_long_leaves_the_last_calls_in_order(self):
+        def slow():
+            file = self.folder / "result.calls.7"
+            file.write_text("201 cudaFree -   \n2 cudaMalloc 0   \n" + "\0" * 50)
+            time.sleep(30)
+
+        results = common.Results(self.arguments(), MACHINE)
+        with mock.patch.object(common, "PART_S", 0.2), mock.patch.object(
+                common, "device_lost", lambda: False), contextlib.redirect_stdout(io.StringIO()):
+            self.assertIsNone(results.add("a/b c", slow))
+            self.assertEqual(results.add("next", lambda: 7), 7)
+        self.assertIn("a/b c takes longer than 0.2 s", results.content["parts"]["a/b c"]["failed"])
+        kept = (self.folder / "result.a_b_c.0.last_calls").read_text()
+        self.assertEqual(kept, "2 cudaMalloc 0\n201 cudaFree -\n")
+        self.assertFalse((self.folder / "result.calls.7").exists())
+
+    def test_a_part_in_a_call_that_hangs_leaves_its_stacks_and_the_rest_to_another_process(self):
+        code = f"""
+import pathlib, signal, sys, time, types
+sys.path.insert(0, {str(pathlib.Path(common.__file__).parent)!r})
+import common
+common.PART_S, common.RETURNS_S = 0.1, 0.2
+args = types.SimpleNamespace(out=pathlib.Path({str(self.folder)!r}) / "result.json", again=False)
+def hangs():
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
+    time.sleep(60)
+common.Results(args, {MACHINE!r}).add("stuck", hangs)
+"""
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50,
+                              check=False)
+        self.assertEqual(done.returncode, common.DEVICE_LOST, done.stderr)
+        self.assertIn("in hangs", done.stderr)
+        parts = json.loads((self.folder / "result.json").read_text())["parts"]
+        self.assertIn("a call hangs", parts["stuck"]["failed"])
 
     def test_the_virtual_half_goes_on_without_prism_and_without_a_real_half(self):
         real = {"kernels": [], "allocator": [], "step_seconds": [1.0]}

@@ -40,6 +40,11 @@ class Descriptor {
 Result<bool> Step(Member& member) {
   const RecordTaker consume = [&](const channel::Record& record,
                                   std::span<const std::byte> payload) -> Result<bool> {
+    if (record.kind == channel::RecordKind::kRound) {
+      PRISM_ASSIGN_OR_RETURN(const int32_t skipped, member.recorder.EndRound(record.round.left));
+      member.process->channel().Reply(record.round.request, {0, 0, skipped});
+      return true;
+    }
     PRISM_RETURN_IF_ERROR(member.recorder.Consume(record, payload));
     return true;
   };
@@ -123,6 +128,7 @@ Result<std::vector<graph::Fragment>> Record(const Recording& recording,
       request.meeting.exchange = fmt::format("/proc/{}/fd/{}", getpid(), exchange.get());
     }
     SandboxSpec spec = MakeSandboxSpec(context, request);
+    spec.config.repeats_rounds = recording.leaves_out_rounds ? 1 : 0;
     spec.command.insert(spec.command.begin() + 1, recording.plants.begin(), recording.plants.end());
     PRISM_ASSIGN_OR_RETURN(auto process, SandboxProcess::Start(spec));
     slicer::RecorderOptions options;

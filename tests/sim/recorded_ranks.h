@@ -20,6 +20,7 @@ struct Recording {
   graph::JobSpec job;
   std::string program = {};
   std::vector<std::string> plants = {};
+  bool leaves_out_rounds = false;  // that are alike
 };
 
 Result<RunContext> MakeTestContext(const Recording& recording);

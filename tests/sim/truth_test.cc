@@ -124,6 +124,46 @@ TEST(Truth, job_with_sharded_parameters_equals_what_one_rank_a_role_says) {
   ExpectTruth(job);
 }
 
+// What is recorded of a rank with alike micro-batches left out, but for the hash and the counts of
+// assumed values, which are of what ran.
+void ExpectSameWithoutRounds(const graph::JobSpec& job) {
+  const Result<RunContext> context = MakeTestContext({.job = job});
+  ASSERT_TRUE(context.ok()) << context.status().message();
+  const std::vector<Rank> ranks = Representatives(context->plan);
+  auto whole = RecordAlone({.job = job}, ranks);
+  ASSERT_TRUE(whole.ok()) << whole.status().message();
+  auto without = RecordAlone({.job = job, .leaves_out_rounds = true}, ranks);
+  ASSERT_TRUE(without.ok()) << without.status().message();
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    EXPECT_NE((*without)[i].memory.layout_hash, (*whole)[i].memory.layout_hash) << i;
+    (*without)[i].memory.layout_hash = (*whole)[i].memory.layout_hash;
+    EXPECT_LE((*without)[i].warnings.size(), (*whole)[i].warnings.size());
+    (*without)[i].warnings = (*whole)[i].warnings;
+    EXPECT_EQ((*whole)[i].rounds_left_out, 0);
+    (*without)[i].rounds_left_out = 0;
+    EXPECT_TRUE((*without)[i].program == (*whole)[i].program) << "rank " << ranks[i].value();
+    EXPECT_TRUE((*without)[i].memory == (*whole)[i].memory) << "rank " << ranks[i].value();
+    EXPECT_EQ((*without)[i].early_calls, (*whole)[i].early_calls);
+    EXPECT_EQ((*without)[i].host_times, (*whole)[i].host_times);
+    EXPECT_TRUE((*without)[i] == (*whole)[i]) << "rank " << ranks[i].value();
+  }
+}
+
+TEST(Truth, rounds_of_micro_batches_that_are_left_out_are_recorded) {
+  graph::JobSpec job = TinyJob();
+  job.global_batch_size = 24;
+  job.recompute = graph::Recompute::kSelective;
+  job.sequence_parallel = true;
+  ExpectSameWithoutRounds(job);
+  job.parallel = {.dp = 2, .pp = 2, .vpp = 2};
+  job.zero_stage = 1;
+  ExpectSameWithoutRounds(job);
+  job.parallel = {.dp = 4};
+  job.global_batch_size = 32;
+  job.zero_stage = 3;
+  ExpectSameWithoutRounds(job);
+}
+
 TEST(Truth, extra_op_on_one_rank_splits_its_role_visibly) {
   const Recording recording = {
       .job = TinyJob(), .program = PRISM_PLANTED_WORKLOAD, .plants = {"--plant", "extra-op:5"}};

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "graph/base/rng.h"
+#include "slicer/check/told_ranks.h"
 
 namespace prism::slicer {
 namespace {
@@ -48,6 +49,11 @@ class Script {
     return *this;
   }
 
+  Script& OnCpu(uint32_t communicator) {
+    calls_.communicators[communicator].is_cpu = true;
+    return *this;
+  }
+
   Script& Collective(uint32_t communicator,
                      int32_t line,
                      const graph::CollectiveShape& shape,
@@ -73,13 +79,25 @@ class Script {
     return *this;
   }
 
+  Script& Store(const std::string& text, int32_t line) {
+    calls_.store_calls.push_back(text);
+    AddOnHost(Begin(CallKind::kStore, line));
+    return *this;
+  }
+
+  Script& Overlapping() {
+    calls_.calls[calls_.calls.size() - 2].overlaps = true;  // before its wait
+    return *this;
+  }
+
   Script& Sleep(DurationNs duration) {
     gap_ns_ += duration;
     return *this;
   }
 
-  RankCalls Take(CallsEnd end = CallsEnd::kExit) {
+  RankCalls Take(CallsEnd end = CallsEnd::kExit, const std::string& failure = "") {
     calls_.end = end;
+    calls_.failure = failure;
     return calls_;
   }
 
@@ -292,6 +310,82 @@ TEST(Check, a_wait_longer_than_the_time_out_says_both_numbers) {
   EXPECT_TRUE(CheckCalls(ranks).faults.empty());
 }
 
+TEST(Check, a_communicator_is_waited_for_as_long_as_the_store_waits) {
+  const auto script = [](uint32_t rank) { return Script(rank).Group({0, 1, 2}, 1); };
+  std::vector<RankCalls> ranks;
+  for (uint32_t rank = 0; rank < 3; ++rank) {
+    ranks.push_back(script(rank)
+                        .Sleep(rank == 2 ? 660 * kNsPerSecond : 0)
+                        .Communicator(7, {0, 1, 2})
+                        .Sum(0, 9)
+                        .Take());
+  }
+  const CheckFault fault = OnlyFault(ranks);
+  EXPECT_EQ(fault.kind, FaultKind::kTimeout);
+  EXPECT_NE(fault.sentence.find("660 s in the creation of the communicator"), std::string::npos)
+      << fault.sentence;
+  EXPECT_NE(fault.notes.at(0).find("the store would end the job"), std::string::npos)
+      << fault.notes.at(0);
+}
+
+TEST(Check, collectives_of_a_cpu_group_meet_by_kind_and_root) {
+  const graph::CollectiveShape sum = {.kind = CollectiveKind::kAllReduce};
+  std::vector<RankCalls> ranks;
+  for (uint32_t rank = 0; rank < 3; ++rank) {
+    ranks.push_back(Started(rank).OnCpu(0).Collective(0, 9, sum).Take());
+  }
+  EXPECT_TRUE(CheckCalls(ranks).faults.empty());
+  ranks[0] = Started(0).OnCpu(0).Sleep(660 * kNsPerSecond).Collective(0, 9, sum).Take();
+  const CheckFault late = OnlyFault(ranks);
+  EXPECT_NE(late.sentence.find("all_reduce (train.py:9"), std::string::npos) << late.sentence;
+  EXPECT_NE(late.notes.at(0).find("gloo would end the job"), std::string::npos) << late.notes.at(0);
+  ranks[0] = Started(0).OnCpu(0).Collective(0, 9, {.kind = CollectiveKind::kBroadcast}).Take();
+  EXPECT_EQ(OnlyFault(ranks).calls.size(), 2U);
+}
+
+TEST(Check, a_rank_that_fails_alone_is_named_with_where_the_others_are) {
+  const std::string failure =
+      "the program of rank 1 ended with exit code 1; its last lines:\nTraceback\nValueError: no\n\n"
+      "all that it printed";
+  std::vector<RankCalls> ranks = {Started(0).Sum(0, 10).Take(),
+                                  Started(1).Sum(0, 10).Take(CallsEnd::kFailed, failure),
+                                  Started(2).Sum(0, 10).Take()};
+  CheckFault fault = OnlyFault(ranks);
+  EXPECT_EQ(fault.kind, FaultKind::kLeftEarly);
+  EXPECT_EQ(fault.ranks, RanksFrom({1}));
+  EXPECT_TRUE(fault.sentence.starts_with("rank 1 ended with exit code 1: ValueError: no, after"))
+      << fault.sentence;
+  EXPECT_NE(fault.sentence.find("while ranks 0, 2 do not"), std::string::npos) << fault.sentence;
+  ranks[0] = Started(0).Sum(0, 10).Sum(0, 11).Take();
+  ranks[2] = Started(2).Sum(0, 10).Sum(0, 11).Take();
+  fault = OnlyFault(ranks);
+  EXPECT_EQ(fault.waiting, RanksFrom({0, 2}));
+  EXPECT_NE(fault.sentence.find("rank 1 ended with exit code 1: ValueError: no"), std::string::npos)
+      << fault.sentence;
+}
+
+TEST(Check, a_key_that_nobody_sets_comes_before_those_who_wait_for_its_reader) {
+  const CheckFault fault =
+      OnlyFault({Started(0).Store("store.get of key go", 9).Take(CallsEnd::kBlocked),
+                 Started(1).Sum(0, 10).Take(), Started(2).Sum(0, 10).Take()});
+  EXPECT_EQ(fault.kind, FaultKind::kMissingCall);
+  EXPECT_EQ(fault.waiting, RanksFrom({0}));
+  ASSERT_EQ(fault.calls.size(), 2U);
+  EXPECT_EQ(fault.calls[0].source.line, 9);
+  EXPECT_EQ(fault.calls[1].source.line, 10);
+}
+
+TEST(Check, buffers_that_overlap_are_a_fault_of_their_own) {
+  std::vector<RankCalls> ranks;
+  for (uint32_t rank = 0; rank < 3; ++rank) {
+    ranks.push_back(Started(rank).Sum(0, 10).Overlapping().Take());
+  }
+  const CheckFault fault = OnlyFault(ranks);
+  EXPECT_EQ(fault.kind, FaultKind::kOverlap);
+  EXPECT_EQ(fault.ranks.size(), 3U);
+  EXPECT_EQ(fault.calls.at(0).source.line, 10);
+}
+
 // Four ranks in a grid of rows and columns, which call on either or on all.
 struct Drawn {
   uint32_t communicator;
@@ -313,6 +407,45 @@ std::vector<RankCalls> Play(const std::vector<std::vector<Drawn>>& calls) {
     ranks.push_back(script.Take());
   }
   return ranks;
+}
+
+// Both are of all ranks; only the first is the default one.
+TEST(Check, a_new_group_of_all_ranks_is_not_called_the_default_one) {
+  std::vector<RankCalls> ranks;
+  for (uint32_t rank = 0; rank < 3; ++rank) {
+    RankCalls calls = Started(rank)
+                          .Group({0, 1, 2}, 2)
+                          .Communicator(8, {0, 1, 2})
+                          .Sum(0, 10, 5)
+                          .Sum(1, 11, rank == 1 ? 6 : 7)
+                          .Take();
+    calls.communicators[0].is_default = true;
+    ranks.push_back(std::move(calls));
+  }
+  EXPECT_EQ(OnlyFault(ranks).calls.front().group, "the new group of ranks 0-2");
+  ranks[1].calls[4].shape.bytes += 4;  // the default group's
+  EXPECT_EQ(OnlyFault(ranks).calls.front().group, "the default group");
+}
+
+// Rows of four and columns of two.
+TEST(Check, told_ranks_are_recorded_with_members_of_their_groups) {
+  RankCalls first = Script(0)
+                        .Group({0, 1, 2, 3, 4, 5, 6, 7}, 1)
+                        .Group({0, 1, 2, 3}, 2)
+                        .Group({4, 5, 6, 7}, 2)
+                        .Group({0, 4}, 3)
+                        .Group({1, 5}, 3)
+                        .Group({2, 6}, 3)
+                        .Group({3, 7}, 3)
+                        .Take();
+  first.told_ranks = {{6, false}};
+  const std::vector<Rank> known = RanksFrom({0, 1, 7});
+  EXPECT_EQ(RanksToldBy(first, known).told, RanksFrom({6}));
+  EXPECT_EQ(RanksToldBy(first, known).others, RanksFrom({2}));  // 7 is in its row
+  first.told_ranks = {{1, true}};                               // of a row, or of a column
+  EXPECT_EQ(RanksToldBy(first, RanksFrom({0})).told, RanksFrom({1, 4}));
+  first.told_ranks = {{0, true}, {7, false}, {-1, false}, {8, false}};
+  EXPECT_TRUE(RanksToldBy(first, known).told.empty());
 }
 
 TEST(Check, drawn_programs_are_right_and_each_change_of_one_rank_is_found) {

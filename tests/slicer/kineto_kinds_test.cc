@@ -277,7 +277,7 @@ TEST(KinetoKinds, groups_of_any_ranks_are_read) {
 }
 
 TEST(KinetoKinds, times_that_are_none_are_counted) {
-  for (const std::string bad : {"NaN", "Infinity", "-5.0", "null", "\"7\"", "1e300"}) {
+  for (const std::string bad : {"NaN", "Infinity", "-5.0", "null", "\"seven\"", "1e300"}) {
     Profile profile(0, 1);
     profile.Step(0, 1000).Call("cudaLaunchKernel", 10, 5).Task("gemm", 7, 20, 100);
     profile.Call("cudaLaunchKernel", 30, 5).Task("other", 7, 120, 77777);

@@ -56,6 +56,18 @@ class Profile {
                fmt::format("\"Input Dims\": {}, \"Input type\": [\"c10::BFloat16\"]", dims));
   }
 
+  // Of a profile without shapes: its number as a recorded function.
+  Profile& NumberedOp(const std::string& name, double begin, double duration, int number) {
+    return Add("cpu_op", name, begin, duration, fmt::format("\"Record function id\": {}", number));
+  }
+
+  // A list of process groups, as PyTorch writes it behind "distributedInfo"'s ranks.
+  Profile& Groups(const std::string& list) {
+    const size_t end = text_.find('}');
+    text_.insert(end, fmt::format(", \"pg_config\": {}", list));
+    return *this;
+  }
+
   [[nodiscard]] std::string Json() const { return text_ + "]}"; }
 
  private:

@@ -56,9 +56,9 @@ TEST(KinetoImport, host_and_gpu_take_the_time_that_they_took) {
   const Result<ImportResult> result = Import({SmallStep().Json()}, 2);
   ASSERT_TRUE(result.ok()) << result.status().message();
   // The host issues the first kernel at 100; the three run one after the other, 50 + 60 + 30; the
-  // host returns 8 after them (250 - 242) and works for 150 more: 398, since the GPU's two gaps of
-  // 1 are not counted.
-  EXPECT_EQ(IterationNs(result->graph), 398'000);
+  // host returns 8 after them (250 - 242), and 2 for the GPU's two gaps of 1, and works for 150
+  // more.
+  EXPECT_EQ(IterationNs(result->graph), 400'000);
   EXPECT_EQ(result->graph.ranks.size(), 2U);
   EXPECT_EQ(result->graph.roles.size(), 1U);
   EXPECT_THAT(
@@ -232,7 +232,7 @@ TEST(KinetoImport, what_cannot_be_read_is_refused_with_its_place) {
   EXPECT_THAT(ErrorOf(Profile().Step(0, 1).Task("k", 7, 0, 1).Json()),
               HasSubstr("contains no calls of CUDA"));
   EXPECT_THAT(ErrorOf("no JSON"), HasSubstr("byte 1 of the JSON: Invalid value"));
-  EXPECT_THAT(ErrorOf(""), HasSubstr("byte 0 of the JSON: The document is empty"));
+  EXPECT_THAT(ErrorOf(""), HasSubstr("profile0: is empty"));
   EXPECT_THAT(ErrorOf("\"abc\""), HasSubstr("contains no kernels of a GPU"));
   EXPECT_THAT(ErrorOf(SmallStep(5, 2).Json()), HasSubstr("of rank 5, but the job has 2"));
   const Result<ImportResult> twice = Import({SmallStep().Json(), SmallStep().Json()});
@@ -309,8 +309,17 @@ TEST(CollectiveWords, names_of_pytorch_and_of_nccl_are_known) {
   EXPECT_STREQ(kind("", "ncclKernel_ReduceScatter_RING_LL_Sum_float(ncclWorkElem)"),
                kind("reduce_scatter_tensor_coalesced", "x"));
   EXPECT_STREQ(kind("", "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"), "none");
-  EXPECT_TRUE(IsNcclKernel("ncclDevKernel_Broadcast_RING_LL(args)"));
-  EXPECT_FALSE(IsNcclKernel("void at::native::vectorized_elementwise_kernel"));
+  KinetoRange task;
+  for (const char* const name :
+       {"ncclDevKernel_Broadcast_RING_LL(args)", "ncclAllReduceRingLLKernel_sum_f32(ncclColl)",
+        "void ncclKernel_SendRecv(args)", "rcclGenericKernel<4>"}) {
+    task.name = name;
+    EXPECT_TRUE(IsCollective(task)) << name;
+  }
+  task.name = "void at::native::vectorized_elementwise_kernel";
+  EXPECT_FALSE(IsCollective(task));
+  task.collective.name = "allreduce";
+  EXPECT_TRUE(IsCollective(task));
 }
 
 TEST(KinetoImport, stream_that_waits_for_nothing_ran_what_the_profile_lacks) {
@@ -320,9 +329,10 @@ TEST(KinetoImport, stream_that_waits_for_nothing_ran_what_the_profile_lacks) {
   profile.Call("cudaDeviceSynchronize", 30, 480);
   const Result<ImportResult> result = Import({profile.Json()});
   ASSERT_TRUE(result.ok()) << result.status().message();
-  // From 20, when the launch returns: 75 + 300 + 100, and the host's 500 after them.
-  EXPECT_EQ(IterationNs(result->graph), 995'000);
-  EXPECT_THAT(result->notes.Lines(), Contains(HasSubstr("gaps of streams that wait for nothing")));
+  // From 20, when the launch returns: 75 + 300 + 100, and the host's 505 after them, of which 5 are
+  // from the launch to its first kernel.
+  EXPECT_EQ(IterationNs(result->graph), 1'000'000);
+  EXPECT_THAT(result->notes.Lines(), Contains(HasSubstr("gaps of streams stay as they are")));
 }
 
 // With record_shapes=True: 64 x 128 by 128 x 32 in rows is 32 x 64 in columns.

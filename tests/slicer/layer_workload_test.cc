@@ -166,6 +166,8 @@ TEST(LayerWorkload, refuses_what_is_wrong_and_says_where) {
             "w.txt:1: a kind of parallelism is expected, such as DATA or HYBRID_TRANSFORMER");
   EXPECT_EQ(error("HYBRID_CUSTOMIZED\n1\n"),
             "w.txt:1: the kind of parallelism 'HYBRID_CUSTOMIZED' is not supported");
+  EXPECT_EQ(error("HYBRID_TRANSFORMER all_gpus: 8 ep: 1 all_gpus: 16\n1\n"),
+            "w.txt:1: 'all_gpus' is there twice, as 8 and 16");
   EXPECT_EQ(error("HYBRID_DLRM x\n1\n"), "w.txt:1: 'x' is not a number for DLRM_LAST_BOTTOM_LAYER");
   EXPECT_EQ(error("HYBRID_TRANSFORMER checkpoints: 2 0\n1\n"),
             "w.txt:1: 'a layer of the list' has no number");

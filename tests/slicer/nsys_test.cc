@@ -143,6 +143,21 @@ TEST(Nsys, times_that_are_none_are_counted) {
   EXPECT_EQ(traces->front().untimed, 2);
 }
 
+TEST(Nsys, rows_that_are_there_twice_count_once) {
+  NsysExport file;
+  file.AddProcess(200, 0, 300);
+  for (const char* const table : {"RUNTIME", "KERNEL"}) {
+    file.Run(
+        fmt::format("INSERT INTO CUPTI_ACTIVITY_KIND_{0} SELECT * FROM "
+                    "CUPTI_ACTIVITY_KIND_{0}",
+                    table));
+  }
+  const Result<std::vector<KinetoTrace>> traces = ReadNsysTraces(file.path());
+  ASSERT_TRUE(traces.ok());
+  EXPECT_EQ(traces->front().tasks.size(), 9U);
+  EXPECT_EQ(traces->front().repeated, 12 + 6);
+}
+
 TEST(Nsys, what_is_no_export_or_without_end_is_refused) {
   const ScratchFolder folder;
   const std::string other = folder / "other.sqlite";

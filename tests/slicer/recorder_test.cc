@@ -5,7 +5,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "slicer/record/host_meter.h"
 #include "tests/slicer/script_recording.h"
 
 namespace prism::slicer {
@@ -75,30 +74,6 @@ TEST(Recorder, sums_of_backward_passes_are_those_of_another_thread) {
   ASSERT_TRUE(fragment.ok()) << fragment.status().message();
   ASSERT_EQ(fragment->comm_slots.size(), 1U);
   EXPECT_EQ(fragment->comm_slots[0].backward_sum_bytes, 300);
-}
-
-TEST(Recorder, host_time_is_added_up_by_sort_of_op) {
-  HostMeter meter;
-  channel::Record record = {};
-  record.kind = channel::RecordKind::kKernel;
-  record.framework_ops = 2;
-  record.host_ns = 1'000;
-  meter.Add(record);
-  meter.Add(record);
-  record.flags = channel::kInBackward;
-  record.framework_ops = 200;
-  meter.Add(record);
-  record.flags = channel::kInOptimizer | channel::kInBackward;
-  record.kind = channel::RecordKind::kMatmul;
-  meter.Add(record);
-  record.flags = channel::kLaunchedWithPrevious;
-  meter.Add(record);  // costs the host nothing
-  using graph::HostPhase;
-  const std::vector<graph::HostTime> expected = {
-      {OpKind::kKernel, false, HostPhase::kForward, 2, 2, 2'000},
-      {OpKind::kKernel, false, HostPhase::kBackward, graph::kMostFrameworkOps, 1, 1'000},
-      {OpKind::kKernel, true, HostPhase::kOptimizer, graph::kMostFrameworkOps, 1, 1'000}};
-  EXPECT_EQ(meter.times(), expected);
 }
 
 TEST(Recorder, warm_up_leaves_no_trace_in_the_fragment) {

@@ -117,6 +117,12 @@ CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* 
   return CUDA_SUCCESS;
 }
 
+// Of the last launch of a hold.
+prism::shim::HoldTraffic last_traffic = {};
+const prism::shim::HoldTraffic* fake_last_traffic() {
+  return &last_traffic;
+}
+
 CUresult cuLaunchKernel(CUfunction function,
                         unsigned int grid_x,
                         unsigned int /*grid_y*/,
@@ -135,6 +141,7 @@ CUresult cuLaunchKernel(CUfunction function,
   auto* const board = At<prism::shim::HoldBoard>(Argument<CUdeviceptr>(arguments, 0));
   auto* const streams = At<prism::shim::HoldStream>(Argument<CUdeviceptr>(arguments, 1));
   const auto hold_stream = Argument<uint32_t>(arguments, 2);
+  last_traffic = Argument<prism::shim::HoldTraffic>(arguments, 3);
   Of(stream)->Add([=] {
     std::vector<std::thread> blocks;
     for (unsigned int block = 0; block < grid_x; ++block) {

@@ -7,6 +7,7 @@
 #include <pthread.h>
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -27,6 +28,7 @@
 #include "shim/gpu/host_machine.h"
 #include "shim/gpu/reduction_logic.h"
 #include "shim/nccl/reduction.h"
+#include "shim/observer/observer_calls.h"
 #include "tests/support/fake_cupti.h"
 #include "tests/support/work_queue.h"
 
@@ -57,16 +59,43 @@ class Queue {
 
   void Add(WorkQueue::Work work) { works_.Add(std::move(work)); }
 
-  // False when nothing is running: the caller does it at once.
-  bool AddIfBusy(const WorkQueue::Work& work) {
+  // Of a work that writes there. False when nothing is running: the caller does it at once.
+  bool AddIfBusy(const void* target, size_t bytes, const WorkQueue::Work& work) {
     if (!IsBusy()) {
       return false;
     }
-    Add(work);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    writes_.push_back({static_cast<const std::byte*>(target), bytes, works_.Add(work)});
     return true;
   }
 
-  bool IsBusy() { return !IsBesideHolds() && works_.IsBusy(); }
+  // Waits for what was added that writes there.
+  void WaitForWrites(const void* source, size_t bytes) {
+    if (!IsBusy()) {
+      return;
+    }
+    const auto* const begin = static_cast<const std::byte*>(source);
+    uint64_t works = 0;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      for (const Write& write : writes_) {
+        const bool overlaps = write.begin < begin + bytes && begin < write.begin + write.bytes;
+        works = overlaps ? write.works : works;
+      }
+    }
+    works_.Wait(works);
+  }
+
+  bool IsBusy() {
+    if (works_.IsBusy()) {
+      return !IsBesideHolds();
+    }
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!works_.IsBusy()) {
+      writes_.clear();
+    }
+    return false;
+  }
 
   void Drain() {
     if (!IsBesideHolds()) {
@@ -75,8 +104,16 @@ class Queue {
   }
 
  private:
+  struct Write {
+    const std::byte* begin;
+    size_t bytes;
+    uint64_t works;  // that were added by then
+  };
+
   Queue() = default;
 
+  std::mutex mutex_;
+  std::vector<Write> writes_;
   WorkQueue works_;
 };
 
@@ -191,6 +228,34 @@ void LaunchOwn(const std::string& name, cudaStream_t stream, void** arguments) {
 
 extern "C" {
 
+// What the observer of the program knows of the kernels' results, in the order of issue.
+size_t prism_shim_read(void* out, const void* source, size_t bytes) {
+  Queue::Get().WaitForWrites(source, bytes);
+  return Behind<decltype(prism_shim_read)>("prism_shim_read")(out, source, bytes);
+}
+
+void prism_shim_write(void* target, const void* data, size_t bytes) {
+  auto* const write = Behind<decltype(prism_shim_write)>("prism_shim_write");
+  const auto* const begin = static_cast<const std::byte*>(data);
+  const std::vector<std::byte> kept(begin, begin + bytes);
+  if (!Queue::Get().AddIfBusy(target, bytes, [=] { write(target, kept.data(), kept.size()); })) {
+    write(target, data, bytes);
+  }
+}
+
+void prism_shim_forget(void* target, size_t bytes) {
+  auto* const forget = Behind<decltype(prism_shim_forget)>("prism_shim_forget");
+  if (!Queue::Get().AddIfBusy(target, bytes, [=] { forget(target, bytes); })) {
+    forget(target, bytes);
+  }
+}
+
+// The caller reads it next and waits for it.
+void prism_shim_answer_read(const int64_t* number) {
+  Queue::Get().Drain();
+  Behind<decltype(prism_shim_answer_read)>("prism_shim_answer_read")(number);
+}
+
 CUresult cuModuleLoadData(CUmodule* module, const void* image) {
   constexpr uint32_t kFatBinaryMagic = 0xBA55ED50;
   uint32_t magic = 0;
@@ -279,7 +344,7 @@ cudaError_t cudaMemcpyAsync(
     copy();
     Behind<decltype(prism::testing::cuptiRunAs)>("cuptiRunAs")(0);
   };
-  return Queue::Get().AddIfBusy(later) ? cudaSuccess : copy();
+  return Queue::Get().AddIfBusy(target, bytes, later) ? cudaSuccess : copy();
 }
 
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
@@ -322,8 +387,14 @@ cudaError_t cudaMemcpy(void* target, const void* source, size_t bytes, cudaMemcp
   return Behind<decltype(cudaMemcpy)>("cudaMemcpy")(target, source, bytes, kind);
 }
 
+// Waits by polling, as the driver does, for FAKE_GPU_POLLS_MS at least.
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   Queue::Get().Drain();
+  const char* const polls = std::getenv("FAKE_GPU_POLLS_MS");
+  const auto until = std::chrono::steady_clock::now() +
+                     std::chrono::milliseconds(polls == nullptr ? 0 : std::atoi(polls));
+  while (std::chrono::steady_clock::now() < until) {
+  }
   return Behind<decltype(cudaStreamSynchronize)>("cudaStreamSynchronize")(stream);
 }
 

@@ -142,4 +142,7 @@ void LoadObserver() {
 void EndIfSpawnedForOtherRank() {
 }
 
+void SpawnOnlyOwnProcess() {
+}
+
 }  // namespace prism::shim

@@ -31,18 +31,23 @@ class WorkQueue {
   WorkQueue(const WorkQueue&) = delete;
   WorkQueue& operator=(const WorkQueue&) = delete;
 
-  void Add(Work work) {
+  // Returns how many works were added so far.
+  uint64_t Add(Work work) {
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait(lock, [this] { return works_.size() < most_; });
     works_.push_back(std::move(work));
-    ++added_;
     changed_.notify_all();
+    return ++added_;
   }
 
-  // Waits until everything added so far is done.
+  // Waits until everything added so far is done, or that many works.
   void Wait() {
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait(lock, [this, target = added_] { return done_ >= target; });
+  }
+  void Wait(uint64_t works) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [this, works] { return done_ >= works; });
   }
 
   bool IsBusy() {

@@ -1,10 +1,15 @@
 """What the programs of this folder share: arguments, the machine, timing, results."""
 import argparse
+import contextlib
+import faulthandler
 import json
+import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 import time
 import traceback
 
@@ -12,6 +17,8 @@ FAILED, MISSED = 1, 4  # exit codes: a part failed or is not there; all are, a g
 DEVICE_LOST = 75  # an error that stays with the process; what is left runs in a new one
 CYCLES_PER_S = 2.5e9  # no GPU here has a faster clock
 LONGEST_PAUSE_S = 2
+PART_S = 60
+RETURNS_S = 5  # after that a part that does not come back is given up with its process
 
 
 def arguments(cases):
@@ -87,11 +94,14 @@ class Results:
         """The value of a part; None where it failed, which is its value in the file then."""
         parts = self.content["parts"]
         if name not in parts or (self.again and failed(parts[name])):
+            print(f"  {name} ...", flush=True)
             begin = time.monotonic()
             try:
-                parts[name] = call(*given)
+                with self.limited(name):
+                    parts[name] = call(*given)
             except Exception:  # whatever it is, the other parts go on
                 parts[name] = {"failed": traceback.format_exc(limit=-3)[-1500:]}
+                self.keep_calls(name)
             self.content["seconds"][name] = round(time.monotonic() - begin, 2)
             self.write()
             print(f"  {name}: {self.content['seconds'][name]} s"
@@ -99,6 +109,55 @@ class Results:
             if failed(parts[name]) and self.on_gpu and device_lost():
                 sys.exit(DEVICE_LOST)
         return None if failed(parts[name]) else parts[name]
+
+    @contextlib.contextmanager
+    def limited(self, name):
+        """On a GPU a part has PART_S. One that is not back soon after that, because a call hangs,
+        leaves its stacks and ends the process; a new one does the next part."""
+        for left in self.calls():
+            left.unlink()
+        if not self.on_gpu:
+            yield
+            return
+        os.environ["PRISM_CALLS"] = str(self.path.with_suffix(".calls"))
+
+        def late(*_):
+            raise TimeoutError(f"{name} takes longer than {PART_S} s")
+
+        def give_up():
+            faulthandler.dump_traceback(all_threads=True)
+            sys.stderr.flush()
+            self.content["parts"][name] = {"failed": f"a call hangs beyond {PART_S} s; stacks in the log"}
+            self.content["seconds"][name] = PART_S + RETURNS_S
+            self.keep_calls(name)
+            self.write()
+            os._exit(DEVICE_LOST)
+
+        before = signal.signal(signal.SIGALRM, late)
+        watch = threading.Timer(PART_S + RETURNS_S, give_up)
+        watch.daemon = True
+        watch.start()
+        signal.setitimer(signal.ITIMER_REAL, PART_S)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            watch.cancel()
+            signal.signal(signal.SIGALRM, before)
+
+    def calls(self):
+        return sorted(self.path.parent.glob(self.path.stem + ".calls.*"))
+
+    def keep_calls(self, name):
+        """The last calls of each process under the shim (shim/gpu/last_calls.h), in their order, beside
+        the results."""
+        for number, found in enumerate(self.calls()):
+            lines = [line.split() for line in found.read_text(errors="replace").replace(
+                "\0", "").splitlines()]
+            ordered = sorted((line for line in lines if len(line) == 3), key=lambda line: int(line[0]))
+            kept = self.path.with_suffix(f".{name.replace(' ', '_').replace('/', '_')}.{number}.last_calls")
+            kept.write_text("".join(" ".join(line) + "\n" for line in ordered))
+            found.unlink()
 
     def write(self):
         part = self.path.with_suffix(".part")

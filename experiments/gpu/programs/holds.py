@@ -12,6 +12,7 @@ from probe import MEANS, Probe
 LENGTHS_US = [10, 30, 100, 300, 1000, 3000, 10_000, 100_000]
 REPEATS = {10_000: 30, 100_000: 8}
 BLOCKS = [1, 8, 16, 24, 32]
+LINK_BYTES_PER_US = 450_000  # NVLink of an H100, one direction
 CASES = ([f"hold by {means}, {us} us: asked against happened" for means in MEANS for us in LENGTHS_US]
          + ["step of the global timer", "hold in a CUDA graph, launched 5 times",
             "torch.profiler and nsys name the hold", "abort of a hold without a deadline"]
@@ -118,7 +119,8 @@ def one_hold(path):
 
 
 def occupancy(path):
-    """Seconds of a matrix product alone, beside a hold and beside a copy kernel of as many blocks."""
+    """Seconds of a matrix product alone, beside a hold, one that moves what it would over NVLink, and a
+    copy kernel of as many blocks."""
     import torch
     probe = Probe(path)
     a = torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16)
@@ -143,8 +145,8 @@ def occupancy(path):
         return common.spread(values)
 
     for blocks in BLOCKS:
-        def begin_hold():
-            probe.hold(side, blocks=blocks)
+        def begin_hold(bytes_per_us=0):
+            probe.hold(side, blocks=blocks, bytes_per_us=bytes_per_us)
             probe.release(length_ns)
 
         def begin_copy():
@@ -152,7 +154,8 @@ def occupancy(path):
 
         held = beside(begin_hold, probe.next)
         copied = beside(begin_copy, side.synchronize)
-        table[f"{blocks} blocks"] = {"hold": held, "copy": copied,
+        moving = beside(lambda: begin_hold(LINK_BYTES_PER_US * 3 // 2 // blocks), probe.next)
+        table[f"{blocks} blocks"] = {"moving_hold": moving, "hold": held, "copy": copied,
                                      "hold_by_copy": held["p50"] / copied["p50"]}
     probe.close()
     return table

@@ -32,9 +32,10 @@ class Probe:
     def close(self):
         self.library.prism_probe_close()
 
-    def hold(self, stream, hold_stream=0, blocks=24, kernel=b"prism_hold_allreduce"):
+    def hold(self, stream, hold_stream=0, blocks=24, kernel=b"prism_hold_allreduce", bytes_per_us=0):
         code = self.library.prism_probe_hold(kernel, hold_stream, blocks,
-                                             ctypes.c_void_p(stream.cuda_stream))
+                                             ctypes.c_void_p(stream.cuda_stream),
+                                             ctypes.c_uint64(bytes_per_us))
         if code != 0:
             raise RuntimeError("the driver refuses a hold")
 

@@ -1,7 +1,8 @@
 """Is a replay of kernels timed by --record-device as long as the step on the GPU?
 
 The step is timed alone, without Prism. Then prism-emulate records it and times each of its kernels,
-copies and memsets by CUPTI, under the shim, and the replay of that graph is held against the step.
+copies and memsets by CUPTI, under the shim, and the host between its calls; the replay of that graph is
+held against the step.
 """
 import json
 
@@ -11,17 +12,18 @@ import virtual_truth
 
 CASES = ["the step alone on the GPU",
          f"prism-emulate --record-device cuda --target-gpus 1: {' '.join(hybrid.STEP)}: its replay"]
-TIMED = ["--target-gpus", "1", "--sandbox-ranks", "none", "--record-device", "cuda"]
+TIMED = ["--target-gpus", "1", "--sandbox-ranks", "none", "--record-device", "cuda", "--host-time",
+         "measured:1"]
 
 
 def recorded(args, folder):
     """The step's time by the graph, and the ops of it by what decided their time."""
     _, summary = hybrid.emulate(args, TIMED, hybrid.STEP, folder)
     graph = folder / "run" / "graph.prism"
-    costs = json.loads(virtual_truth.checked(
-        [common.prism(args, "prism"), "replay", graph, "--costs", "--format", "json"], 60,
-        folder))["costs"]
-    return {"by_the_times_s": virtual_truth.replayed(args, graph), "costs": costs,
+    said = json.loads(virtual_truth.checked(
+        [common.prism(args, "prism"), "replay", graph, "--costs", "--format", "json"], 60, folder))
+    return {"by_the_times_s": virtual_truth.replayed(args, graph), "costs": said["costs"],
+            "host": said.get("host"),
             "warnings": summary["warnings"],
             "timed": [line for line in summary["assumptions"] if " as timed on " in line]}
 

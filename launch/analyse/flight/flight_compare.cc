@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <iterator>
 #include <optional>
 #include <set>
 #include <utility>

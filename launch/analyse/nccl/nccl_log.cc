@@ -8,8 +8,8 @@
 #include <iterator>
 #include <limits>
 #include <map>
-#include <optional>
 #include <set>
+#include <sstream>
 #include <string_view>
 #include <system_error>
 #include <tuple>
@@ -18,8 +18,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "graph/base/compress.h"
 #include "graph/base/file.h"
 #include "graph/base/units.h"
+#include "slicer/import/source_files.h"
 
 namespace prism::launch {
 namespace {
@@ -43,6 +45,20 @@ std::string NameOr(std::string_view word, const std::string_view (&names)[N]) {
   std::string name(error == std::errc() && number < N ? names[number] : word);
   std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::toupper(c); });
   return name;
+}
+
+// Without what colours a terminal, and the carriage return that ends lines elsewhere.
+std::string Plain(std::string_view line) {
+  constexpr std::string_view kColor = "\x1b[";
+  std::string plain;
+  for (size_t at = line.find(kColor); at != std::string_view::npos; at = line.find(kColor)) {
+    plain += line.substr(0, at);
+    const size_t end = line.find_first_not_of("0123456789;", at + kColor.size());
+    line = end == std::string_view::npos ? std::string_view() : line.substr(end + 1);
+  }
+  plain += line;
+  plain.resize(plain.find_last_not_of('\r') + 1);
+  return plain;
 }
 
 // Words of a message; of "key value" pairs, the value behind a key.
@@ -117,7 +133,7 @@ class NcclLog {
     while (in->getline(line.data(), line.size()) || in->gcount() > 0) {
       const bool is_longer = in->fail();
       const auto read = static_cast<size_t>(in->gcount());  // the end of the line counts
-      ReadLine({line.data(), is_longer || in->eof() ? read : read - 1});
+      ReadLine(Plain({line.data(), is_longer || in->eof() ? read : read - 1}));
       if (is_longer) {
         in->clear();
         in->ignore(std::numeric_limits<std::streamsize>::max(), '\n');
@@ -376,12 +392,18 @@ TableReport NcclLog::Report(const std::string& title) const {
 bool IsNcclLog(const std::string& file) {
   std::error_code ignored;
   return std::filesystem::is_regular_file(file, ignored) &&
-         ReadBeginning(file, kNcclLook).find(" NCCL INFO ") != std::string::npos;
+         slicer::BeginningOf(file, kNcclLook).find("NCCL INFO") != std::string::npos;
 }
 
 Result<TableReport> ReportOfNcclLogs(const std::vector<std::string>& files) {
   NcclLog log;
   for (const std::string& file : files) {
+    if (IsPacked(ReadBeginning(file, kNcclLook))) {
+      PRISM_ASSIGN_OR_RETURN(std::string text, slicer::ReadSource(file));
+      std::istringstream in(std::move(text));
+      log.Read(&in);
+      continue;
+    }
     std::ifstream in(file);
     if (!in) {
       return BadFile(fmt::format("{}: cannot be read", file));

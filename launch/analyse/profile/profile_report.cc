@@ -316,9 +316,13 @@ std::vector<std::string> NotesOf(const std::vector<RankProfile>& profiles,
   std::vector<std::string> notes;
   int64_t left_out = 0;
   int64_t without_ops = 0;
+  int64_t untimed = 0;
+  int64_t joined = 0;
   for (const RankProfile& one : profiles) {
     left_out += one.tasks_left_out;
     without_ops += one.has_ops ? 0 : 1;
+    untimed += one.untimed;
+    joined += one.joined;
     if (one.is_cut_off) {
       notes.push_back(fmt::format("{} is cut off and ends early", one.file));
     }
@@ -326,6 +330,14 @@ std::vector<std::string> NotesOf(const std::vector<RankProfile>& profiles,
   if (left_out > 0) {
     notes.push_back(
         fmt::format("{}; {} not counted", StepsText(choice), FormatCounted(left_out, "task")));
+  }
+  if (untimed > 0) {
+    notes.push_back(fmt::format("the times of {} are no numbers, or negative; not counted",
+                                FormatCounted(untimed, "event")));
+  }
+  if (joined > 0) {
+    notes.push_back(fmt::format("shapes of {} are from execution traces",
+                                FormatCounted(joined, "matrix product")));
   }
   if (without_ops > 0) {
     notes.push_back(fmt::format("{} no ops: profile with ProfilerActivity.CPU",
@@ -410,11 +422,7 @@ ReportTable SidesTable(const char* key,
 
 Result<TableReport> ReportOfProfiles(const std::vector<std::string>& files,
                                      const ProfileChoice& choice) {
-  std::vector<RankProfile> profiles;
-  for (const std::string& file : files) {
-    PRISM_ASSIGN_OR_RETURN(std::vector<RankProfile> read, ReadProfile(file, choice));
-    std::ranges::move(read, std::back_inserter(profiles));
-  }
+  PRISM_ASSIGN_OR_RETURN(std::vector<RankProfile> profiles, ReadProfiles(files, choice));
   std::ranges::stable_sort(profiles, {}, &RankProfile::rank);
   TableReport report;
   report.title = profiles.size() == 1

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <initializer_list>
 #include <limits>
+#include <memory>
 #include <set>
 #include <string_view>
 #include <unordered_map>
@@ -34,10 +35,11 @@ constexpr size_t kCopyKind = std::string_view("Memcpy HtoD").size();
 constexpr const char* kNoOp = "(no op)";
 constexpr TimeNs kNever = std::numeric_limits<TimeNs>::max();
 
-TaskType TypeOf(std::string_view name) {
-  return slicer::IsNcclKernel(name) || slicer::IsOtherCommunication(name) ? TaskType::kCommunication
-         : name.starts_with("Memcpy") || name.starts_with("Memset")       ? TaskType::kMemory
-                                                                          : TaskType::kCompute;
+TaskType TypeOf(const KinetoRange& task) {
+  return slicer::IsCollective(task) || slicer::IsOtherCommunication(task.name)
+             ? TaskType::kCommunication
+         : task.name.starts_with("Memcpy") || task.name.starts_with("Memset") ? TaskType::kMemory
+                                                                              : TaskType::kCompute;
 }
 
 std::string DeviceName(const KinetoMemory& event) {
@@ -72,7 +74,10 @@ class CountedPart {
 
  private:
   explicit CountedPart(const KinetoTrace& trace)
-      : trace_(trace), launched_(trace.tasks.size(), kNever), counts_(trace.tasks.size(), false) {}
+      : trace_(trace),
+        calls_(std::make_unique<slicer::HostCalls>(trace)),
+        launched_(trace.tasks.size(), kNever),
+        counts_(trace.tasks.size(), false) {}
 
   void FindProducts(const GpuRatesOf& rates);
   Status Choose(const ProfileChoice& choice, const std::string& file);
@@ -88,6 +93,7 @@ class CountedPart {
   void AddMemory(const OpNesting& nesting, RankProfile* profile) const;
 
   const KinetoTrace& trace_;
+  std::unique_ptr<slicer::HostCalls> calls_;
   TimeNs begin_ = std::numeric_limits<TimeNs>::min();
   TimeNs end_ = kNever;
   int64_t steps_ = 0;
@@ -133,8 +139,7 @@ Result<CountedPart> CountedPart::Create(const KinetoTrace& trace,
   PRISM_RETURN_IF_ERROR(RefuseLong(trace.ops, file));
   CountedPart part(trace);
   PRISM_RETURN_IF_ERROR(part.Choose(choice, file));
-  const slicer::HostCalls calls(trace);
-  part.launches_ = calls.In(part.begin_, part.end_);
+  part.launches_ = part.calls_->In(part.begin_, part.end_);
   std::erase_if(part.launches_,
                 [](const HostCall& call) { return call.kind != HostCallKind::kLaunch; });
   if (choice.rates) {
@@ -177,7 +182,7 @@ DurationNs CountedPart::Union(std::initializer_list<TaskType> types) const {
   TimeNs ended = std::numeric_limits<TimeNs>::min();
   for (size_t task = 0; task < trace_.tasks.size(); ++task) {
     const KinetoRange& range = trace_.tasks[task];
-    if (counts_[task] && std::ranges::find(types, TypeOf(range.name)) != types.end()) {
+    if (counts_[task] && std::ranges::find(types, TypeOf(range)) != types.end()) {
       sum += std::max<DurationNs>(0, range.end_ns() - std::max(ended, range.begin_ns));
       ended = std::max(ended, range.end_ns());
     }
@@ -231,7 +236,7 @@ void CountedPart::AddKernels(RankProfile* profile) const {
       continue;
     }
     const DurationNs time = range.duration_ns;
-    const TaskType type = TypeOf(range.name);
+    const TaskType type = TypeOf(range);
     const double ideal = IdealNs(task);
     profile->kernels[{type, range.name}].Add(
         {1, time, time, time, ideal > 0 ? time : 0, ideal > 0 ? ideal : 0});
@@ -423,6 +428,7 @@ RankProfile CountedPart::Profile() const {
   profile.steps = steps_;
   profile.has_ops = !trace_.ops.empty();
   profile.is_cut_off = trace_.is_cut_off;
+  profile.untimed = trace_.untimed;
   AddTimes(&profile);
   AddKernels(&profile);
   AddStreams(&profile);

@@ -1,9 +1,7 @@
 #include "launch/emulate/clock/coordinator.h"
 
 #include <algorithm>
-#include <string>
-#include <utility>
-#include <vector>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -18,6 +16,16 @@ constexpr int32_t kReady = 0;
 constexpr int32_t kNotReady = 1;
 constexpr size_t kShownWaits = 8;    // lines of a stall in a report
 constexpr size_t kShownMembers = 8;  // of a communicator in a report
+
+// What is known of a program that may be why a rank departs: a warning, and what to do.
+constexpr std::pair<std::string_view, const char*> kWhyRanksDepart[] = {
+    {"iterations_vary",
+     "no two of its iterations are the same: if it draws lengths of batches, give it a seed, so "
+     "that it draws the same each time it starts"},
+    {"several_issuing_threads",
+     "more threads give the device work than the one that steps and autograd's, so that their ops "
+     "come in an order by chance: let the one that steps wait for the others' calls"},
+};
 
 // The other side of an op: its ranks other than `rank`.
 std::string OtherSide(const graph::Graph& graph, Rank rank, uint32_t op) {
@@ -177,11 +185,11 @@ void Coordinator::Depart(Member& member, const RankEvent& event) {
   if (!shared.empty()) {
     departure_ += "\n  " + shared;
   }
-  if (std::ranges::find(graph_->warnings, "iterations_vary", &graph::Warning::code) !=
-      graph_->warnings.end()) {
-    departure_ +=
-        "\n  no two of its iterations are the same: if it draws lengths of batches, give it a "
-        "seed, so that it draws the same each time it starts";
+  for (const auto& [code, why] : kWhyRanksDepart) {
+    if (std::ranges::find(graph_->warnings, code, &graph::Warning::code) !=
+        graph_->warnings.end()) {
+      departure_ += fmt::format("\n  {}", why);
+    }
   }
   engine_.Run();
   const std::vector<std::string> stall = engine_.DescribeStall();

@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "launch/emulate/clock/emulated_rounds.h"
 #include "launch/emulate/clock/emulation_worker.h"
 #include "launch/emulate/clock/hold_streams.h"
 #include "launch/emulate/clock/host_clock.h"
@@ -26,6 +27,7 @@ struct EmulationWorker::Member {
   OutOfMemoryWatch memory_watch;
   StallWatch stall_watch;
   HostClock clock;
+  EmulatedRounds rounds;
   // Requests not answered yet: position of the host, by request.
   std::map<uint32_t, replayer::OpPosition> asked = {};
   // The process's own clock when the first iteration began, which is time 0 of the graph: the host
@@ -51,6 +53,7 @@ struct EmulationWorker::Member {
   // What came before was another process's, none of it part of an iteration.
   void BeginAgain(slicer::OpStream new_stream) {
     stream = std::move(new_stream);
+    rounds.BeginAgain();
     startup_ns = 0;
     events.clear();
     waited_for = -1;

@@ -75,7 +75,8 @@ Status EmulationWorker::StartProcesses() {
     members_.push_back(std::make_unique<Member>(
         Member{rank, std::move(process), NewStream(rank),
                Verifier(graph_, index_, rank, start_.iterations), OutOfMemoryWatch(rank),
-               StallWatch(start_.stall_timeout_s), HostClock(graph_, rank, start_.perturbations)}));
+               StallWatch(start_.stall_timeout_s), HostClock(graph_, rank, start_.perturbations),
+               EmulatedRounds(start_.rounds_left_out)}));
     if (emulated.keeps_history) {
       members_.back()->history.emplace();
     }
@@ -140,13 +141,37 @@ void EmulationWorker::TakeOp(Member& member, const slicer::PlacedOp& placed) {
   }
 }
 
+// The events of the latest two rounds are then those of the last two left out.
+Status EmulationWorker::EndRound(Member& member, const channel::RoundBody& round) {
+  PRISM_ASSIGN_OR_RETURN(const EmulatedRounds::LeftOut left_out,
+                         member.rounds.End(round.left, member.startup_ns, member.stream));
+  const replayer::OpPosition before = member.verifier.position();
+  for (const slicer::PlacedOp& op : left_out.ops) {
+    TakeOp(member, op);
+  }
+  if (member.stream.iteration() < 0) {
+    member.startup_ns += left_out.cost_ns;
+  } else if (left_out.rounds > 0) {
+    const replayer::OpPosition moved = member.verifier.position() - before;
+    for (auto& [event, position] : member.events) {
+      position += position >= before - 2 * moved / left_out.rounds ? moved : 0;
+    }
+  }
+  member.process->channel().Reply(round.request, {0, 0, left_out.rounds});
+  return OkStatus();
+}
+
 // Reports a departure with its source lines, once the rank is held.
 void EmulationWorker::TellDeparture(Member& member, bool exited) {
   const bool waits = !member.held && std::chrono::steady_clock::now() - member.departed_at < kRunOn;
   if (!member.departure || (waits && !exited)) {
     return;
   }
-  const char* place = member.runs_on ? "had then got to" : "at";
+  const bool issues_alone = std::ranges::find(graph_.warnings, "several_issuing_threads",
+                                              &graph::Warning::code) == graph_.warnings.end();
+  const char* place = !issues_alone    ? "its main thread is at"
+                      : member.runs_on ? "had then got to"
+                                       : "at";
   for (const std::string& frame : InnermostFrames(member.process->Stacks(), kShownFrames)) {
     member.departure->did += fmt::format("\n    {} {}", std::exchange(place, "at"), frame);
   }
@@ -319,6 +344,9 @@ Status EmulationWorker::Take(Member& member,
     member.BeginAgain(NewStream(member.rank));
     return OkStatus();
   }
+  if (record.kind == RecordKind::kRound) {
+    return EndRound(member, record.round);
+  }
   member.memory_watch.See(record, payload);
   const auto ops = member.stream.Push(record, payload);
   if (member.stream.iteration() == kSettled) {
@@ -335,6 +363,7 @@ Status EmulationWorker::Take(Member& member,
     member.startup_ns += channel::HostCostNs(member.process->channel().config(), record);
   }
   for (const slicer::PlacedOp& op : *ops) {
+    member.rounds.Keep(op);
     TakeOp(member, op);
   }
   if (record.kind == RecordKind::kEventRecord) {

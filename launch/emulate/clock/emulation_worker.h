@@ -29,6 +29,7 @@ struct EmulationStart {
   std::vector<EmulatedRank> ranks;
   bool has_all = false;  // no other worker has any, so there is nobody to wait for
   int32_t iterations = 0;
+  int32_t rounds_left_out = 0;  // of an iteration (emulated_rounds.h)
   int stall_timeout_s = 0;
   bool interactive = false;  // the user at the terminal decides how long a rank pauses
   bool on_gpu = false;
@@ -80,6 +81,7 @@ class EmulationWorker {
   [[nodiscard]] slicer::OpStream NewStream(Rank rank) const;
   Status Take(Member& member, const channel::Record& record, std::span<const std::byte> payload);
   void TakeOp(Member& member, const slicer::PlacedOp& placed);
+  Status EndRound(Member& member, const channel::RoundBody& round);
   void TellDeparture(Member& member, bool exited);
   void SeeEvent(Member& member, uint32_t event, std::span<const slicer::PlacedOp> ops);
   DurationNs CountPoll(Member& member, replayer::OpPosition event) const;

@@ -1,5 +1,6 @@
 #include "launch/emulate/run/calls_message.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <type_traits>
@@ -21,10 +22,10 @@ struct CallsOut {
       wire->Put(value);
     }
   }
-  template <typename T>
-  size_t Count(const std::vector<T>& values) {
-    wire->Put<uint64_t>(values.size());
-    return values.size();
+  template <typename T, typename Each>
+  void AllOf(const std::vector<T>& list, const Each& each) {
+    wire->Put<uint64_t>(list.size());
+    std::ranges::for_each(list, each);
   }
 };
 
@@ -39,10 +40,10 @@ struct CallsIn {
       value = wire->Get<T>();
     }
   }
-  template <typename T>
-  size_t Count(std::vector<T>& values) {
-    values.resize(wire->Get<uint64_t>());
-    return values.size();
+  template <typename T, typename Each>
+  void AllOf(std::vector<T>& list, const Each& each) {
+    list.clear();
+    wire->GetEach(wire->Get<uint64_t>(), &list, [&](T* item) { each(*item); });
   }
 };
 
@@ -51,38 +52,36 @@ void All(Wire& wire, Fields&... fields) {
   (wire.One(fields), ...);
 }
 
-template <typename Wire, typename List, typename Each>
-void AllOf(Wire& wire, List& list, const Each& each) {
-  wire.Count(list);
-  for (auto& item : list) {
-    each(item);
-  }
-}
-
 template <typename Wire, typename List>
 void Plain(Wire& wire, List& list) {
-  AllOf(wire, list, [&](auto& item) { wire.One(item); });
+  wire.AllOf(list, [&](auto& item) { wire.One(item); });
 }
 
 template <typename Wire, typename Calls>
 void Carry(Wire wire, Calls& calls) {
   All(wire, calls.rank, calls.steps, calls.end, calls.failure);
-  AllOf(wire, calls.calls, [&](auto& call) {
+  wire.AllOf(calls.calls, [&](auto& call) {
     All(wire, call.kind, call.stream, call.source, call.object, call.step, call.is_barrier,
-        call.gap_ns, call.shape);
+        call.overlaps, call.is_dropped, call.gap_ns, call.timeout_ns, call.shape);
     Plain(wire, call.transfers);
     Plain(wire, call.needs);
   });
-  AllOf(wire, calls.groups, [&](auto& group) {
+  wire.AllOf(calls.groups, [&](auto& group) {
     All(wire, group.name, group.timeout_ns, group.number);
     Plain(wire, group.members);
   });
-  AllOf(wire, calls.communicators, [&](auto& communicator) {
-    All(wire, communicator.identity, communicator.name, communicator.timeout_ns);
+  wire.AllOf(calls.communicators, [&](auto& communicator) {
+    All(wire, communicator.identity, communicator.name, communicator.timeout_ns,
+        communicator.is_default, communicator.is_cpu);
     Plain(wire, communicator.members);
   });
-  AllOf(wire, calls.sources,
-        [&](auto& source) { All(wire, source.file, source.line, source.function); });
+  Plain(wire, calls.store_calls);
+  Plain(wire, calls.assumptions);
+  wire.AllOf(calls.changes, [&](auto& change) { All(wire, change.source, change.call); });
+  Plain(wire, calls.contributions);
+  wire.AllOf(calls.told_ranks, [&](auto& told) { All(wire, told.number, told.is_place); });
+  wire.AllOf(calls.sources,
+             [&](auto& source) { All(wire, source.file, source.line, source.function); });
 }
 
 }  // namespace

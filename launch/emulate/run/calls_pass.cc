@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include <fmt/format.h>
@@ -13,8 +14,10 @@
 #include "launch/emulate/sandbox/record_turn.h"
 #include "launch/emulate/sandbox/stall_watch.h"
 #include "launch/process/interrupt.h"
+#include "launch/process/process_clock.h"
 #include "shim/channel/value_book.h"
 #include "slicer/check/call_recorder.h"
+#include "slicer/check/told_ranks.h"
 
 namespace prism::launch {
 namespace {
@@ -23,6 +26,10 @@ using channel::RecordKind;
 using slicer::CallsEnd;
 
 constexpr double kOthersPatience = 4;  // times the seconds of the first rank
+constexpr double kIdleness = 4;        // seconds without work that count as one with
+// A rank that runs alone waits in vain at once, but for another thread of its own.
+constexpr int64_t kBlockedAfterMs = 1'500;
+constexpr int kRoundsOfKeys = 4;  // that ranks wait for each other's keys in turn
 constexpr int64_t kNapNs = 500'000;
 constexpr int32_t kStallSeconds = 120;  // without a record: the rank is not followed further
 
@@ -44,6 +51,7 @@ struct CallsPass::Slot {
   std::shared_ptr<Recorded> alone = {};
   StopWatch started = {};
   std::optional<StopWatch> watch = {};  // since the first record
+  std::optional<ProcessClock> clock = {};
   std::string values = {};
   bool guessed = false;
   bool finished = false;
@@ -52,7 +60,10 @@ struct CallsPass::Slot {
 };
 
 Status CallsPass::Slot::See(const channel::Record& record, std::span<const std::byte> payload) {
-  watch = watch ? watch : StopWatch();
+  if (!watch) {
+    watch.emplace();
+    clock.emplace(process->pid());
+  }
   if (record.kind == RecordKind::kValue && values.size() < channel::kMaxValuesOfRank) {
     channel::ValueHead head = record.value;
     head.producer = static_cast<int32_t>(rank.value());
@@ -76,7 +87,8 @@ Status CallsPass::StartNext() {
   request.rank = wanted.rank;
   request.mode = channel::Mode::kRecord;
   request.present = {wanted.rank};
-  PRISM_ASSIGN_OR_RETURN(auto store, StartStore(context_, 1));
+  PRISM_ASSIGN_OR_RETURN(auto store,
+                         StartStore(context_, 1, KeysOfOthers(wanted.rank), kBlockedAfterMs));
   request.meeting.store_port = store == nullptr ? 0 : store->port();
   if (values_ != nullptr) {
     request.meeting.values = values_->Path();
@@ -95,7 +107,7 @@ bool CallsPass::IsFirst(const Slot& slot) const {
 }
 
 // The first rank decides; the others follow it as far.
-bool CallsPass::IsDone(const Slot& slot) const {
+bool CallsPass::IsDone(Slot& slot) const {
   if (!slot.watch) {
     return false;
   }
@@ -104,7 +116,8 @@ bool CallsPass::IsDone(const Slot& slot) const {
   if (length_.steps > 0 && steps > length_.steps) {
     return true;
   }
-  return slot.watch->Seconds() > length_.seconds * (is_first ? 1 : kOthersPatience) ||
+  const double most = length_.seconds * (is_first ? 1 : kOthersPatience);
+  return (slot.watch->Seconds() > most && slot.clock->Seconds(kIdleness) > most) ||
          (is_first && length_.steps == 0 && slot.recorder.HasSeenAllTwice());
 }
 
@@ -115,7 +128,10 @@ Status CallsPass::StepSlot(Slot& slot) {
     return !IsDone(slot);
   };
   PRISM_ASSIGN_OR_RETURN(const RecordTurn turn, TakeRecords(*slot.process, see));
-  PRISM_RETURN_IF_ERROR(CheckStore(context_, slot.store.get()));
+  if (slot.store != nullptr && !slot.store->status().ok()) {
+    FinishSlot(slot, CallsEnd::kBlocked);
+    return OkStatus();
+  }
   if (turn.moves > 0) {
     slot.stall_watch.Move();
   }
@@ -137,9 +153,12 @@ void CallsPass::FinishSlot(Slot& slot, CallsEnd end) {
                        .values = std::move(slot.values),
                        .guessed = slot.guessed};
   recorded.calls.end = end;
+  recorded.keys = slot.store == nullptr ? WrittenKeys() : slot.store->End();
   if (end == CallsEnd::kFailed) {
     recorded.end = slot.process->ExitStatus();
     recorded.calls.failure = recorded.end.message();
+  } else if (end == CallsEnd::kBlocked) {
+    slot.process->Kill();
   } else if (end == CallsEnd::kCut) {
     slot.process->Kill();
     length_.steps = IsFirst(slot) ? std::max(1, recorded.calls.steps - 1) : length_.steps;
@@ -203,20 +222,96 @@ void CallsPass::AppendValues() {
   }
 }
 
-Result<std::vector<slicer::RankCalls>> CallsPass::RecordMore(const std::vector<Rank>& ranks,
+// Once all are recorded each counter is as if the rank came last: ranks that are not recorded add
+// what others do.
+std::shared_ptr<const StoreValues> CallsPass::KeysOfOthers(Rank rank) const {
+  StoreValues values;
+  std::map<std::string, int64_t> sums;
+  int64_t others = 0;
+  for (const auto& [other, recorded] : recorded_) {
+    if (other == rank) {
+      continue;
+    }
+    ++others;
+    values.insert(recorded.keys.values.begin(), recorded.keys.values.end());
+    for (const auto& [key, added] : recorded.keys.added) {
+      sums[key] += added;
+    }
+  }
+  const int64_t all = context_.job.parallel.world_size() - 1;
+  for (const auto& [key, sum] : sums) {
+    if (knows_counters_) {
+      values[key] = fmt::format("{}", sum * all / others);
+    } else {
+      values.erase(key);
+    }
+  }
+  return std::make_shared<const StoreValues>(std::move(values));
+}
+
+// With the keys that others have set by now, as long as somebody gets further.
+Status CallsPass::RecordBlockedAgain() {
+  knows_counters_ = true;
+  size_t before = 0;
+  for (int round = 0; round < kRoundsOfKeys; ++round) {
+    std::vector<Rank> blocked;
+    for (const auto& [rank, recorded] : recorded_) {
+      if (recorded.calls.end == CallsEnd::kBlocked) {
+        blocked.push_back(rank);
+      }
+    }
+    if (blocked.empty() || (round > 1 && blocked.size() >= before)) {
+      break;
+    }
+    before = blocked.size();
+    PRISM_RETURN_IF_ERROR(RecordRound("record again", blocked));
+  }
+  return OkStatus();
+}
+
+// Those come first, since there may not be time for all.
+std::vector<Rank> CallsPass::WithTold(const slicer::RankCalls& first,
+                                      const std::vector<Rank>& known,
+                                      std::vector<Rank> ranks) {
+  if (!context_.record_ranks.empty()) {
+    return ranks;
+  }
+  std::vector<Rank> all = known;
+  all.insert(all.end(), ranks.begin(), ranks.end());
+  slicer::WantedRanks wanted = slicer::RanksToldBy(first, all);
+  told_ = wanted.told;
+  wanted.told.insert(wanted.told.end(), wanted.others.begin(), wanted.others.end());
+  wanted.told.insert(wanted.told.end(), ranks.begin(), ranks.end());
+  return std::move(wanted.told);
+}
+
+std::vector<slicer::RankCalls> CallsPass::TakeCalls(
+    const std::function<bool(const Recorded&)>& is_wanted) {
+  std::vector<slicer::RankCalls> calls;
+  for (auto& [rank, recorded] : recorded_) {
+    if (is_wanted(recorded)) {
+      recorded.calls.is_told = std::ranges::find(told_, rank) != told_.end();
+      calls.push_back(std::move(recorded.calls));
+    }
+  }
+  return calls;
+}
+
+Result<std::vector<slicer::RankCalls>> CallsPass::RecordMore(std::vector<Rank> ranks,
                                                              const Others& others) {
   length_ = others.length;
   seconds_ = others.seconds;
   book_ = others.book;
   AppendValues();
-  PRISM_RETURN_IF_ERROR(RecordRound("check", ranks));
-  std::vector<slicer::RankCalls> calls;
-  for (auto& [rank, recorded] : recorded_) {
-    if (!recorded.guessed) {
-      calls.push_back(std::move(recorded.calls));
-    }
+  if (others.first != nullptr) {
+    ranks = WithTold(*others.first, others.known, std::move(ranks));
   }
-  return calls;
+  PRISM_RETURN_IF_ERROR(RecordRound("check", ranks));
+  const channel::ValueBook book(std::as_bytes(std::span(book_)));
+  return TakeCalls([&](const Recorded& recorded) {
+    return !recorded.guessed && recorded.calls.end != CallsEnd::kBlocked &&
+           !book.HasOtherContributions(std::as_bytes(std::span(recorded.values)));
+  });
 }
 
 Result<std::vector<slicer::RankCalls>> CallsPass::Record(const std::vector<Rank>& ranks,
@@ -224,24 +319,31 @@ Result<std::vector<slicer::RankCalls>> CallsPass::Record(const std::vector<Rank>
   length_ = length;
   PRISM_RETURN_IF_ERROR(RecordRound("record", {ranks.front()}));
   AppendValues();
-  PRISM_RETURN_IF_ERROR(RecordRound("record", {ranks.begin() + 1, ranks.end()}));
+  const size_t given = book_.size();
+  PRISM_RETURN_IF_ERROR(
+      RecordRound("record", WithTold(recorded_.begin()->second.calls, {ranks.front()},
+                                     {ranks.begin() + 1, ranks.end()})));
+  AppendValues();
+  const std::map<int32_t, size_t> others =
+      channel::ValueBook(std::as_bytes(std::span(book_))).OthersContributions();
   std::vector<Rank> again;
   for (const auto& [rank, recorded] : recorded_) {
-    if (recorded.guessed && ranks.size() > 1) {
+    const auto other = others.find(static_cast<int32_t>(rank.value()));
+    const bool is_misled =
+        other != others.end() && other->second > (rank == ranks.front() ? 0 : given);
+    if ((recorded.guessed || is_misled) && recorded_.size() > 1) {
       again.push_back(rank);
     }
   }
-  AppendValues();
   PRISM_RETURN_IF_ERROR(RecordRound("record again", again));
-  std::vector<slicer::RankCalls> calls;
-  for (auto& [rank, recorded] : recorded_) {
+  PRISM_RETURN_IF_ERROR(RecordBlockedAgain());
+  for (const auto& [rank, recorded] : recorded_) {
     if (recorded.end.code() == StatusCode::kEnvironment ||
         (!recorded.end.ok() && recorded.calls.calls.empty())) {
       return recorded.end;
     }
-    calls.push_back(std::move(recorded.calls));
   }
-  return calls;
+  return TakeCalls([](const Recorded& /*recorded*/) { return true; });
 }
 
 }  // namespace prism::launch

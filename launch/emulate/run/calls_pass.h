@@ -1,12 +1,14 @@
 // Records what the ranks of a program do with each other (slicer/check/calls.h), each by itself at
 // the target's world size, from its first group to its exit or as far as asked for.
 //
-// The first rank comes alone: it decides how far all are followed. The others are given what it
-// sent to absent ranks, and those that failed, or were given others' integers, once more what all
-// sent.
+// The first rank comes alone: it decides how far all are followed, and tells of ranks that the
+// program treats in a way of their own (slicer/check/told_ranks.h), which are recorded too unless
+// the user chose. The others are given what it sent to absent ranks, and those that failed, or were
+// given others' integers, once more what all sent.
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -19,6 +21,7 @@
 #include "launch/emulate/run/rank_starter.h"
 #include "launch/emulate/run/run_context.h"
 #include "launch/emulate/sandbox/shared_memory.h"
+#include "launch/emulate/store/store_server.h"
 #include "launch/process/progress.h"
 #include "slicer/check/calls.h"
 
@@ -45,10 +48,11 @@ class CallsPass {
   struct Others {
     CallsLength length;
     std::string_view book;
-    double seconds = 0;  // for all ranks
+    double seconds = 0;                        // for all ranks
+    const slicer::RankCalls* first = nullptr;  // that tells of ranks; null: none does
+    std::vector<Rank> known = {};              // recorded before
   };
-  Result<std::vector<slicer::RankCalls>> RecordMore(const std::vector<Rank>& ranks,
-                                                    const Others& others);
+  Result<std::vector<slicer::RankCalls>> RecordMore(std::vector<Rank> ranks, const Others& others);
 
  private:
   struct Slot;
@@ -56,6 +60,7 @@ class CallsPass {
     slicer::RankCalls calls;
     std::string values;    // that it sent to absent ranks: a part of a value book
     bool guessed = false;  // was given others' integers
+    WrittenKeys keys = {};
     Status end = {};
   };
   struct Wanted {
@@ -71,9 +76,15 @@ class CallsPass {
   [[nodiscard]] bool IsFirst(const Slot& slot) const;
   Status StartNext();
   Status StepSlot(Slot& slot);
-  [[nodiscard]] bool IsDone(const Slot& slot) const;
+  [[nodiscard]] bool IsDone(Slot& slot) const;
   void FinishSlot(Slot& slot, slicer::CallsEnd end);
   void AppendValues();
+  [[nodiscard]] std::shared_ptr<const StoreValues> KeysOfOthers(Rank rank) const;
+  Status RecordBlockedAgain();
+  std::vector<Rank> WithTold(const slicer::RankCalls& first,
+                             const std::vector<Rank>& known,
+                             std::vector<Rank> ranks);
+  std::vector<slicer::RankCalls> TakeCalls(const std::function<bool(const Recorded&)>& is_wanted);
 
   const RunContext& context_;
   Progress& progress_;
@@ -83,6 +94,8 @@ class CallsPass {
   std::deque<Wanted> wanted_;
   std::vector<std::unique_ptr<Slot>> slots_;
   std::map<Rank, Recorded> recorded_;
+  bool knows_counters_ = false;  // of the store: what all recorded ranks add
+  std::vector<Rank> told_;
   std::string book_;
   std::unique_ptr<SharedMemory> values_;  // null: the book is empty
 };

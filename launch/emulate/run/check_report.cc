@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/base/intern.h"
 #include "graph/base/json_writer.h"
 #include "graph/base/units.h"
 #include "graph/describe.h"
@@ -16,12 +17,14 @@ namespace {
 // Up to this number all ranks of a job are recorded.
 constexpr int64_t kAllRanks = 64;
 
-// Each is taken to be like the nearest recorded one below it.
+// Each is taken to be like the nearest recorded one below it that the program does not single out.
 std::vector<AssumedRanks> AssumedOf(const std::vector<slicer::RankCalls>& calls, int64_t world) {
   std::vector<AssumedRanks> assumed;
+  Rank like = calls.front().rank;
   for (size_t i = 0; i < calls.size(); ++i) {
     const int64_t next = i + 1 < calls.size() ? calls[i + 1].rank.value() : world;
-    AssumedRanks between = {.ranks = {}, .like = calls[i].rank, .reason = "not recorded"};
+    like = calls[i].is_told ? like : calls[i].rank;
+    AssumedRanks between = {.ranks = {}, .like = like, .reason = "not recorded"};
     for (int64_t rank = int64_t{calls[i].rank.value()} + 1; rank < next; ++rank) {
       between.ranks.emplace_back(static_cast<uint32_t>(rank));
     }
@@ -116,6 +119,11 @@ CheckReport MakeCheckReport(const std::vector<slicer::RankCalls>& calls, int64_t
   report.recorded = static_cast<int64_t>(calls.size());
   report.checked_until = UntilOf(calls);
   report.assumed = AssumedOf(calls, world);
+  for (const slicer::RankCalls& rank : calls) {
+    for (const std::string& assumption : rank.assumptions) {
+      InternValue(report.assumptions, fmt::format("--stand-in, {}", assumption));
+    }
+  }
   report.sentence = report.is_well() ? fmt::format("no fault on {} of {}", report.recorded,
                                                    FormatCounted(world, "rank"))
                                      : report.result.faults.front().sentence;
@@ -134,7 +142,8 @@ std::string CheckJson(const CheckReport& report) {
     json.ArrayField("ranks", graph::NumbersOf(assumed.ranks));
     json.Field("like", assumed.like.value()).Field("reason", assumed.reason).EndObject();
   }
-  json.EndArray().ArrayField("warnings", report.result.warnings);
+  json.EndArray().ArrayField("assumptions", report.assumptions);
+  json.ArrayField("warnings", report.result.warnings);
   json.Key("faults").BeginArray();
   for (const slicer::CheckFault& fault : report.result.faults) {
     WriteFault(fault, &json);
@@ -152,6 +161,9 @@ std::string CheckText(const CheckReport& report) {
                       FormatCount(report.recorded), FormatCounted(report.world, "rank"));
   for (const std::string& warning : report.result.warnings) {
     text += fmt::format("  warning     {}\n", warning);
+  }
+  for (const std::string& assumption : report.assumptions) {
+    text += fmt::format("  assumed     {}\n", assumption);
   }
   for (const AssumedRanks& assumed : report.assumed) {
     text += fmt::format("  assumed     {} to be like rank {}: {}\n",

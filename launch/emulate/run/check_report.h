@@ -33,7 +33,8 @@ struct CheckReport {
   std::string sentence;
   std::string checked_until;
   std::vector<AssumedRanks> assumed;
-  int64_t recorded = 0;  // ranks
+  std::vector<std::string> assumptions;  // what stands for files, by --stand-in
+  int64_t recorded = 0;                  // ranks
   int64_t world = 0;
 
   [[nodiscard]] bool is_well() const { return result.faults.empty(); }

@@ -1,26 +1,11 @@
 #include "launch/emulate/run/followed_rank.h"
 
-#include <time.h>
-
-#include <algorithm>
-
 namespace prism::launch {
 namespace {
 
 constexpr double kMostSeconds = 60;
 constexpr double kOthersPatience = 4;  // times the seconds of the rank that came first
 constexpr double kIdleness = 16;       // seconds without work that count as one with
-
-// Of all threads of a process; `known` if that has gone.
-double CpuSecondsOf(pid_t process, double known) {
-  clockid_t clock = 0;
-  timespec time = {};
-  if (clock_getcpuclockid(process, &clock) != 0 || clock_gettime(clock, &time) != 0) {
-    return known;
-  }
-  return std::max(known,
-                  static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9);
-}
 
 }  // namespace
 
@@ -37,8 +22,7 @@ Result<bool> FollowedRank::See(const channel::Record& record, std::span<const st
 
 void FollowedRank::GoOn() {
   went_on_.emplace();
-  cpu_seconds_ = CpuSecondsOf(process_, 0);
-  budget_->Earn(cpu_seconds_);
+  budget_->Earn(clock_.emplace(process_).begin());
 }
 
 bool FollowedRank::IsDone() {
@@ -55,7 +39,7 @@ bool FollowedRank::IsDone() {
     return seconds > *length_.seconds * (is_first ? 1 : kOthersPatience);
   }
   const double before = spent_;
-  spent_ = std::max(CpuSecondsOf(process_, cpu_seconds_) - cpu_seconds_, seconds / kIdleness);
+  spent_ = clock_->Seconds(kIdleness);
   budget_->Spend(spent_ - before);
   return seconds > kMostSeconds || budget_->left() <= (is_first ? spent_ : 0);
 }

@@ -11,6 +11,7 @@
 
 #include "graph/base/ids.h"
 #include "graph/base/status.h"
+#include "launch/process/process_clock.h"
 #include "launch/process/stop_watch.h"
 #include "shim/channel/messages.h"
 #include "slicer/check/call_recorder.h"
@@ -66,9 +67,9 @@ class FollowedRank {
   CheckBudget* budget_;
   slicer::CallRecorder recorder_;
   pid_t process_;
-  double cpu_seconds_ = 0;  // of the process, when it went on
-  double spent_ = 0;        // since then
+  double spent_ = 0;  // since it went on
   std::optional<StopWatch> went_on_;
+  std::optional<ProcessClock> clock_;
   bool exits_ = false;
 };
 

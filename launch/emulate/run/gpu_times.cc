@@ -19,6 +19,9 @@
 #include "launch/emulate/sandbox/stall_watch.h"
 #include "launch/process/interrupt.h"
 #include "replayer/cost/compute_cost.h"
+#include "replayer/cost/measured_kernels.h"
+#include "replayer/cost/parameters.h"
+#include "slicer/record/host_meter.h"
 #include "slicer/record/op_stream.h"
 
 namespace prism::launch {
@@ -39,6 +42,13 @@ constexpr std::chrono::milliseconds kMostPatience{3000};
 
 using Samples = std::vector<double>;            // ns
 using OpSamples = std::map<uint32_t, Samples>;  // by op of the role's program
+
+// What the host took for the calls of a kind of op.
+struct HostSum {
+  int64_t calls = 0;
+  int64_t ns = 0;
+};
+using HostSums = std::map<OpKind, HostSum>;
 
 bool RunsOnDevice(OpKind kind) {
   return kind == OpKind::kKernel || kind == OpKind::kMemcpy || kind == OpKind::kMemset;
@@ -77,6 +87,7 @@ class TimedRank {
     request.meeting.store_port = store == nullptr ? 0 : store->port();
     SandboxSpec spec = MakeSandboxSpec(context, request);
     spec.config.measures_device = 1;
+    spec.config.measures_host = 1;
     PRISM_ASSIGN_OR_RETURN(const auto process, SandboxProcess::Start(spec));
     StallWatch stall_watch(context.options.stall_timeout_s);
     const RecordTaker take = [&](const channel::Record& record,
@@ -112,6 +123,9 @@ class TimedRank {
     return times;
   }
 
+  // Of the host, by kind of op: all waits count as one.
+  [[nodiscard]] const HostSums& host() const { return host_; }
+
   // What could not be timed at all, in the shim's words; "": nothing.
   [[nodiscard]] const std::string& trouble() const { return trouble_; }
 
@@ -123,6 +137,7 @@ class TimedRank {
     next_ = 0;
     op_of_.clear();
     durations_.clear();
+    host_.clear();
   }
 
   Status See(const channel::Record& record,
@@ -152,6 +167,7 @@ class TimedRank {
       stream_->SettleRule();
     }
     PRISM_RETURN_IF_ERROR(Compare(ops));
+    SeeHost(record);
     const bool is_work = record.kind == RecordKind::kKernel || record.kind == RecordKind::kMatmul ||
                          record.kind == RecordKind::kMemcpy || record.kind == RecordKind::kMemset;
     next_ += is_work ? 1 : 0;
@@ -159,6 +175,16 @@ class TimedRank {
       ended_ = std::chrono::steady_clock::now();
     }
     return OkStatus();
+  }
+
+  void SeeHost(const channel::Record& record) {
+    const std::optional<OpKind> kind = slicer::ChargedOp(record.kind);
+    if (kind && (record.flags & channel::kLaunchedWithPrevious) == 0 &&
+        stream_->iteration() >= kSkippedIterations && stream_->iteration() < kLastIteration) {
+      HostSum& sum = host_[*kind];
+      ++sum.calls;
+      sum.ns += record.host_ns;
+    }
   }
 
   void SeeCounter(uint32_t name) {
@@ -207,6 +233,7 @@ class TimedRank {
   uint64_t next_ = 0;                      // number of the next op of the device
   std::map<uint64_t, uint32_t> op_of_;     // by such number: op of the program, if timed
   std::map<uint64_t, int64_t> durations_;  // by such number
+  HostSums host_;
   std::optional<std::chrono::steady_clock::time_point> ended_;  // the last iteration
   std::string trouble_;
 };
@@ -214,10 +241,17 @@ class TimedRank {
 // The times of all roles, on their way into the graph.
 class TimeTable {
  public:
-  TimeTable(std::string gpu, double scale, graph::Graph* graph)
-      : gpu_(std::move(gpu)), scale_(scale), graph_(*graph) {}
+  TimeTable(std::string gpu, const Options& options, graph::Graph* graph)
+      : gpu_(std::move(gpu)),
+        scale_(options.device_scale),
+        host_factor_(options.host_factor),
+        graph_(*graph) {}
 
-  void Add(uint32_t role, const OpSamples& times) {
+  void Add(uint32_t role, const OpSamples& times, const HostSums& host) {
+    for (const auto& [kind, sum] : host) {
+      host_[kind].calls += sum.calls;
+      host_[kind].ns += sum.ns;
+    }
     const graph::Program& program = graph_.roles[role].program;
     for (const auto& [op, samples] : times) {
       Samples& all = by_key_[replayer::RecordedKey(graph_, program, op)];
@@ -235,6 +269,7 @@ class TimeTable {
                                         samples.size(), quarters.low, quarters.high),
                             graph::Mark::kMeasured});
     }
+    PutHost(&parameters);
     graph_.cluster.parameters.Put(parameters);
     const DurationNs gap_ns = replayer::ComputeCost(graph_.cluster).gap_ns();
     for (const auto& [role, times] : of_role_) {
@@ -255,6 +290,29 @@ class TimeTable {
   [[nodiscard]] int64_t own_times() const { return own_times_; }
 
  private:
+  void PutHost(std::vector<graph::Parameter>* parameters) const {
+    for (size_t index = 0; index < graph::kOpKindCount; ++index) {
+      const auto kind = static_cast<OpKind>(index);
+      const bool waits = kind == OpKind::kEventSync || kind == OpKind::kDeviceSync;
+      const auto found = host_.find(waits ? OpKind::kStreamSync : kind);
+      if (found == host_.end()) {
+        continue;
+      }
+      const HostSum& sum = found->second;
+      const double mean = static_cast<double>(sum.ns) / static_cast<double>(sum.calls);
+      const std::string source =
+          fmt::format("host beside {}, mean of {} calls between which the GPU was not waited for",
+                      gpu_, sum.calls);
+      parameters->push_back(
+          {replayer::RecordedHostKey(kind), mean, "ns", source, graph::Mark::kMeasured});
+      if (host_factor_ > 0) {
+        parameters->push_back({std::string(replayer::HostCostKey(kind)),
+                               std::round(host_factor_ * mean), "ns", source,
+                               graph::Mark::kMeasured});
+      }
+    }
+  }
+
   // A kernel whose time is another than its signature's beyond its own spread keeps it.
   void PutOwn(uint32_t op, const Samples& samples, DurationNs gap_ns, graph::Program* program) {
     if (program->kind[op] != OpKind::kKernel) {
@@ -273,9 +331,11 @@ class TimeTable {
 
   std::string gpu_;
   double scale_;
+  double host_factor_;  // of --host-time measured; 0: none
   graph::Graph& graph_;
   std::map<std::string, Samples> by_key_;
   std::map<uint32_t, OpSamples> of_role_;
+  HostSums host_;
   int64_t own_times_ = 0;
 };
 
@@ -291,7 +351,7 @@ Status TakeGpuTimes(const RunContext& context,
   RunContext on_gpu = context;
   on_gpu.gpu = context.record_gpu;
   const SignatureIndex index(*graph);
-  TimeTable table(on_gpu.gpu->name, context.options.device_scale, graph);
+  TimeTable table(on_gpu.gpu->name, context.options, graph);
   std::string timed;
   graph::Warning missing;
   missing.code = "role_not_timed";
@@ -315,7 +375,7 @@ Status TakeGpuTimes(const RunContext& context,
       context.logger.Warning("{} has modelled times: {}", role.name, FirstLine(status.message()));
       continue;
     }
-    table.Add(r, times);
+    table.Add(r, times, rank.host());
     timed += fmt::format("{}{} {}", timed.empty() ? "" : ", ", role.name, table.Count(r));
   }
   table.Put();

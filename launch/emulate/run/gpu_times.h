@@ -1,7 +1,8 @@
 // What the recorded ranks' kernels, copies and memsets take on this machine's GPU
 // (--record-device). One rank of each role runs once more, alone on the GPU, held nowhere; each op
 // is compared with the graph, and CUPTI's times of several steady iterations
-// (shim/gpu/kernel_times.h) go into the graph (replayer/cost/measured_kernels.h).
+// (shim/gpu/kernel_times.h) and what the host took between its calls, which --host-time measured
+// uses, go into the graph (replayer/cost/measured_kernels.h).
 #pragma once
 
 #include <functional>

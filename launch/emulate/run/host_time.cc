@@ -2,6 +2,7 @@
 
 #include <time.h>
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@
 #include "launch/inputs/program_command.h"
 #include "launch/process/cpu_turn.h"
 #include "replayer/cost/parameters.h"
+#include "shim/channel/frameworks.h"
 
 namespace prism::launch {
 namespace {
@@ -92,7 +94,50 @@ void AssumeSamePython(const HostCosts& costs, RunContext* context) {
   }
 }
 
+// Of a file or preset, on the cluster's CPU.
+Status UseHostCostsOf(const std::string& name,
+                      const std::vector<graph::Fragment>& fragments,
+                      RunContext* context) {
+  PRISM_ASSIGN_OR_RETURN(const HostCosts costs, LoadHostCosts(name));
+  PRISM_ASSIGN_OR_RETURN(const double factor, CpuFactor(costs, *context));
+  UseHostCosts(costs, fragments, factor, &context->cluster);
+  AssumeSamePython(costs, context);
+  return OkStatus();
+}
+
+// Unless told otherwise, by an option or by a cluster whose constants were measured or fitted.
+bool TakesPreset(const RunContext& context) {
+  const Options& options = context.options;
+  const auto& torch = context.paths.torch;
+  const graph::Parameter* const kernel =
+      context.cluster.parameters.Find(replayer::HostCostKey(OpKind::kKernel));
+  return options.host_costs.empty() && options.host_framework.empty() && !options.program.empty() &&
+         torch && !torch->python_version.empty() && kernel != nullptr &&
+         kernel->mark == graph::Mark::kAssumed;
+}
+
+// torch loads its wrapper itself; the wrapper's ranges tell whether it is used.
+bool UsesDdp(const graph::Fragment& fragment) {
+  return std::ranges::any_of(fragment.strings, [](const std::string& text) {
+    return text.starts_with("DistributedDataParallel.");
+  });
+}
+
 }  // namespace
+
+HostPreset HostPresetOf(const std::vector<graph::Fragment>& fragments) {
+  for (const channel::Framework& framework : channel::kFrameworks) {
+    for (const graph::Fragment& fragment : fragments) {
+      if (std::ranges::count(fragment.framework_modules, framework.module) > 0) {
+        return {framework.name, fmt::format("it has loaded {}", framework.module)};
+      }
+    }
+  }
+  if (std::ranges::any_of(fragments, UsesDdp)) {
+    return {"ddp", "it has ranges DistributedDataParallel..."};
+  }
+  return {kPythonHost, "no preset is known for its framework"};
+}
 
 void UseHostCosts(const HostCosts& costs,
                   const std::vector<graph::Fragment>& fragments,
@@ -122,6 +167,7 @@ void UseHostCosts(const HostCosts& costs,
 
 Status UseHostTime(const std::vector<graph::Fragment>& fragments, RunContext* context) {
   const Options& options = context->options;
+  std::string origin = "as measured";
   if (options.host_factor > 0) {
     HostCosts& measured = context->measured_host.emplace(MeasuredHostCosts(fragments, *context));
     UseHostCosts(measured, fragments, options.host_factor, &context->cluster);
@@ -130,16 +176,21 @@ Status UseHostTime(const std::vector<graph::Fragment>& fragments, RunContext* co
     measured.driver_ns = python.driver_ns;
     measured.driver_source = python.driver_source;
   } else if (HasHostCosts(options)) {
-    PRISM_ASSIGN_OR_RETURN(const HostCosts costs, LoadHostCosts(options.host_costs));
-    PRISM_ASSIGN_OR_RETURN(const double factor, CpuFactor(costs, *context));
-    UseHostCosts(costs, fragments, factor, &context->cluster);
-    AssumeSamePython(costs, context);
+    PRISM_RETURN_IF_ERROR(UseHostCostsOf(options.host_costs, fragments, context));
+    origin = "of " + options.host_costs;
+  } else if (TakesPreset(*context)) {
+    const HostPreset preset = HostPresetOf(fragments);
+    PRISM_RETURN_IF_ERROR(UseHostCostsOf(preset.name, fragments, context));
+    context->assumptions.push_back(fmt::format(
+        "the program's host times are those of the preset {}, another program's, since {}; prism "
+        "bench host measures its own, for --host-time",
+        preset.name, preset.reason));
+    origin = fmt::format("of the preset {}, since {}", preset.name, preset.reason);
   } else {
     return OkStatus();
   }
   const graph::ParameterTable& table = context->cluster.parameters;
-  context->logger.Info("host time {}: {:.1f} us a kernel, {:.1f} us a collective",
-                       options.host_factor > 0 ? "as measured" : "of " + options.host_costs,
+  context->logger.Info("host time {}: {:.1f} us a kernel, {:.1f} us a collective", origin,
                        table.Value("host.kernel_ns") / 1e3,
                        table.Value("host.collective_ns") / 1e3);
   return OkStatus();

@@ -2,6 +2,7 @@
 // costs of their sorts.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "graph/base/status.h"
@@ -20,9 +21,17 @@ void UseHostCosts(const HostCosts& costs,
                   double factor,
                   graph::ClusterSpec* cluster);
 
+// The preset of host costs for a Python program, and why it is that one.
+struct HostPreset {
+  std::string name;
+  std::string reason;  // "it has loaded deepspeed.runtime.engine"
+};
+HostPreset HostPresetOf(const std::vector<graph::Fragment>& fragments);
+
 // --host-time, once the ranks are recorded: what the program took itself times a factor, or the
-// costs of a file or preset on the cluster's CPU. kBadFile or kInvalidArgument as PlanRun found
-// for a file that has changed since.
+// costs of a file or preset on the cluster's CPU; unless told, those of HostPresetOf, if the
+// cluster only assumes its constants. kBadFile or kInvalidArgument as PlanRun found for a file that
+// has changed since.
 Status UseHostTime(const std::vector<graph::Fragment>& fragments, RunContext* context);
 
 }  // namespace prism::launch

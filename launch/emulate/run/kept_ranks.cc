@@ -23,6 +23,48 @@ namespace fs = std::filesystem;
 constexpr std::chrono::milliseconds kDelay(300);
 constexpr size_t kHashSize = 16;
 
+// What reading one may take: 16 million calls, which is the longest program that is timed as a
+// whole (slicer/record/recorder.cc), with as much again for all else.
+constexpr size_t kMostBytes = size_t{1} << 30U;
+
+// What is compared with those of other ranks indexes only what is there.
+bool IndicesAreRight(const slicer::RankCalls& calls) {
+  return std::ranges::all_of(calls.calls, [&](const slicer::Call& call) {
+    const size_t objects = call.kind == slicer::CallKind::kMakeGroup ? calls.groups.size()
+                           : call.kind == slicer::CallKind::kMakeCommunicator ||
+                                   call.kind == slicer::CallKind::kCollective
+                               ? calls.communicators.size()
+                               : size_t{call.object} + 1;
+    return call.kind <= slicer::CallKind::kTransfers && call.source < calls.sources.size() &&
+           call.object < objects &&
+           std::ranges::all_of(
+               call.transfers,
+               [&](const slicer::CalledTransfer& transfer) {
+                 return transfer.communicator < calls.communicators.size();
+               });
+  });
+}
+
+Result<RecordedRank> ReadRecorded(const std::string& path, Rank rank) {
+  PRISM_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
+  const std::string_view bytes = file.bytes();
+  if (bytes.size() <= kHashSize || bytes.size() > kMostBytes ||
+      HashText(bytes.substr(kHashSize)) != bytes.substr(0, kHashSize)) {
+    return BadFile(bytes.size() > kMostBytes ? "larger than a recording is" : "its hash differs");
+  }
+  WireReader message(bytes.substr(kHashSize), WireSource::kFile);
+  if (message.Get<MessageKind>() != MessageKind::kRecorded) {
+    return BadFile("no recording");
+  }
+  PRISM_ASSIGN_OR_RETURN(RecordedRank recorded, GetRecorded(&message, kMostBytes));
+  if (message.is_damaged() || !message.empty() || recorded.fragment.rank != rank ||
+      recorded.odd.size() > slicer::kMaxOddKinds ||
+      (recorded.calls && !IndicesAreRight(*recorded.calls))) {
+    return BadFile("not the recording of this rank");
+  }
+  return recorded;
+}
+
 Status Unwritable(const std::string& path, const Status& status) {
   return {status.code(), fmt::format("--resume keeps what it records in {}: {}; free space, or "
                                      "leave --resume out",
@@ -32,7 +74,7 @@ Status Unwritable(const std::string& path, const Status& status) {
 }  // namespace
 
 Result<KeptRanks> KeptRanks::Open(std::string folder, const RunKey& key, const Logger& logger) {
-  KeptRanks kept(std::move(folder));
+  KeptRanks kept(std::move(folder), logger);
   const std::string key_path = kept.folder_ + "/KEY";
   std::error_code error;
   if (const Result<std::string> before = ReadFile(key_path); before.ok()) {
@@ -85,18 +127,16 @@ std::string KeptRanks::PathOf(Rank rank) const {
 }
 
 std::optional<RecordedRank> KeptRanks::Find(Rank rank) const {
-  const Result<std::string> bytes = ReadFile(PathOf(rank));
-  if (!bytes.ok() || bytes->size() <= kHashSize ||
-      HashText(std::string_view(*bytes).substr(kHashSize)) != bytes->substr(0, kHashSize)) {
+  const std::string path = PathOf(rank);
+  if (std::error_code absent; !fs::exists(path, absent)) {
     return std::nullopt;
   }
-  WireReader message(std::string_view(*bytes).substr(kHashSize));
-  if (message.Get<MessageKind>() != MessageKind::kRecorded) {
+  Result<RecordedRank> recorded = ReadRecorded(path, rank);
+  if (!recorded.ok()) {
+    logger_.Warning("{} is damaged and is recorded anew: {}", path, recorded.status().message());
     return std::nullopt;
   }
-  Result<RecordedRank> recorded = GetRecorded(&message);
-  return recorded.ok() && recorded->fragment.rank == rank ? std::optional(*std::move(recorded))
-                                                          : std::nullopt;
+  return *std::move(recorded);
 }
 
 void KeptRanks::Keep(Rank rank, std::string encoded) {

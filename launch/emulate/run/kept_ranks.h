@@ -28,7 +28,7 @@ class KeptRanks {
   // What the next ranks are recorded with.
   void BeginRound(const RecordedLength& length, std::string_view book);
 
-  // Of an earlier run. A damaged file is as none.
+  // Of an earlier run. A damaged file is as none, with a warning, and takes bounded memory.
   [[nodiscard]] std::optional<RecordedRank> Find(Rank rank) const;
 
   // `encoded`: as its worker sent it in this round. Written a moment later, by Write: a signal that
@@ -51,10 +51,12 @@ class KeptRanks {
     std::chrono::steady_clock::time_point due;
   };
 
-  explicit KeptRanks(std::string folder) : folder_(std::move(folder)) {}
+  KeptRanks(std::string folder, const Logger& logger)
+      : folder_(std::move(folder)), logger_(logger) {}
   [[nodiscard]] std::string PathOf(Rank rank) const;
 
   std::string folder_;
+  Logger logger_;
   uint64_t round_ = 0;
   std::deque<Waiting> waiting_;
 };

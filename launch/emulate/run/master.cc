@@ -233,8 +233,10 @@ Status Master::RecordRound(const std::vector<Rank>& ranks) {
   }
   while (slice_.ended_in_round() < ranks.size()) {
     PRISM_RETURN_IF_ERROR(Pump(nullptr));
-    progress_.Update(static_cast<double>(slice_.ended_in_round()) /
-                     static_cast<double>(ranks.size()));
+    progress_.Update(
+        static_cast<double>(slice_.ended_in_round()) / static_cast<double>(ranks.size()),
+        fmt::format("{} of {} recorded", slice_.ended_in_round(),
+                    FormatCounted(static_cast<int64_t>(ranks.size()), "rank")));
   }
   slice_.EndRound();
   return OkStatus();
@@ -261,12 +263,18 @@ Status Master::Slice(RunOutcome* outcome) {
 Status Master::SliceProgram() {
   const slicer::ProbeOptions options = MakeProbeOptions(context_);
   while (true) {
+    // Ranks that did not know what others contribute may look like other roles.
+    if (const std::vector<Rank> misled = slice_.TakeMisled(1); !misled.empty()) {
+      PRISM_RETURN_IF_ERROR(Record(misled));
+      continue;
+    }
     PRISM_ASSIGN_OR_RETURN(const slicer::ProbeStep step,
                            slicer::NextProbe(options, slice_.fragments()));
-    const std::vector<Rank> next = step.record.empty() ? slice_.TakeStale() : step.record;
+    std::vector<Rank> next = step.record.empty() ? slice_.TakeStale() : step.record;
+    next = next.empty() ? slice_.TakeMisled(2) : next;
     if (next.empty()) {
       progress_.Clear();
-      return SettleProgram(step, slice_.fragments(), &context_);
+      return SettleProgram(step, slice_.fragments(), slice_.odd(), &context_);
     }
     PRISM_RETURN_IF_ERROR(Record(next));
   }
@@ -321,7 +329,10 @@ Status Master::Build(RunOutcome* outcome) {
     for (const graph::Fragment& fragment : slice_.fragments()) {
       outcome->startup_seconds.push_back(fragment.startup_seconds);
       outcome->iteration_seconds.push_back(fragment.iteration_seconds);
+      outcome->iterations_s += fragment.iteration_seconds * fragment.iterations;
     }
+    rounds_left_out_ =
+        std::ranges::min(slice_.fragments(), {}, &graph::Fragment::rounds_left_out).rounds_left_out;
     slicer::StitchInput input;
     input.job = context_.job;
     input.cluster = context_.cluster;
@@ -345,7 +356,12 @@ Status Master::Build(RunOutcome* outcome) {
 Status Master::TimeRoles(graph::Graph* graph) {
   progress_.BeginStage("build", fmt::format("times of kernels on {}", context_.record_gpu->name));
   const SharedMemory values("prism-values", slice_.book());
-  return TakeGpuTimes(context_, [&](Rank rank) { return MeetingOf(rank, values); }, graph);
+  PRISM_RETURN_IF_ERROR(
+      TakeGpuTimes(context_, [&](Rank rank) { return MeetingOf(rank, values); }, graph));
+  if (context_.options.host_factor > 0) {
+    context_.cluster.parameters = graph->cluster.parameters;  // the host's as measured there
+  }
+  return OkStatus();
 }
 
 Status Master::ReplayAll(RunOutcome* outcome) {

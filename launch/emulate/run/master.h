@@ -10,6 +10,7 @@
 #include "graph/base/status.h"
 #include "graph/graph.h"
 #include "launch/emulate/clock/coordinator.h"
+#include "launch/emulate/run/check_report.h"
 #include "launch/emulate/run/hosts.h"
 #include "launch/emulate/run/kept_ranks.h"
 #include "launch/emulate/run/messages.h"
@@ -51,7 +52,8 @@ struct RunOutcome {
   std::map<Rank, std::string> logs;       // of sandbox ranks in the emulation
   std::map<Rank, std::string> snapshots;  // their memory, as the PyTorch memory viewer opens it
   std::vector<double> startup_seconds;    // of recorded programs, real time
-  std::vector<double> iteration_seconds;  // of recorded programs, real time
+  std::vector<double> iteration_seconds;  // of recorded programs, real time, the last of each
+  double iterations_s = 0;                // of all their iterations, about
   std::string checked_until;              // the last step that the check saw, or "exit"; "": none
   int64_t checked_ranks = 0;
   WallTimes wall;
@@ -86,7 +88,10 @@ class Master {
   Status CheckProgram(const Status& sliced, RunOutcome* outcome);
   void TakeCalls(RecordedRank* recorded);
   Status CheckMoreRanks(double slice_seconds);
-  Result<std::vector<slicer::RankCalls>> WholeProgram();
+  Result<std::vector<slicer::RankCalls>> WholeProgram(const std::vector<Rank>& ranks);
+  // Faults that may follow from values that ranks did not know are looked for once more.
+  Result<CheckReport> ConfirmFaults(const std::vector<slicer::RankCalls>& calls,
+                                    CheckReport report);
   // These ranks, and those that they turn out to need.
   Status Record(const std::vector<Rank>& ranks);
   Status RecordRound(const std::vector<Rank>& ranks);
@@ -132,6 +137,7 @@ class Master {
   std::vector<std::optional<WorkerHost>> said_hello_;  // by worker
   Hosts hosts_;                                        // of the emulation
   std::vector<int> worker_of_;                         // by sandbox rank
+  int32_t rounds_left_out_ = 0;                        // EmulationStart
   std::vector<MeetingMessage> meetings_;               // of the emulation, as hosts are ready
   uint32_t emulations_ = 0;                            // begun so far
   std::set<Rank> adopted_;

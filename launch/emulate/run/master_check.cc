@@ -3,7 +3,9 @@
 // both; further ranks are followed as long as that is cheap. A program that cannot be recorded,
 // though none of its ranks failed, is followed from its start once more, since a fault may be why.
 #include <algorithm>
+#include <cstdint>
 #include <limits>
+#include <map>
 #include <string>
 #include <utility>
 
@@ -22,6 +24,16 @@ constexpr double kShareOfMore = 0.05;  // of the slice's seconds, for further ra
 
 bool GoesOnWithFaults(const Options& options) {
   return options.interactive || options.on_mismatch != OnMismatch::kAbort;
+}
+
+// Some of them, to one call. Each rank was followed without knowing what later ones contribute.
+bool ContributeUnequally(const std::vector<slicer::RankCalls>& ranks) {
+  std::map<uint64_t, uint64_t> values;
+  return std::ranges::any_of(ranks, [&](const slicer::RankCalls& rank) {
+    return std::ranges::any_of(rank.contributions, [&](const slicer::CalledContribution& each) {
+      return values.try_emplace(each.call, each.value).first->second != each.value;
+    });
+  });
 }
 
 }  // namespace
@@ -52,15 +64,18 @@ void Master::TakeCalls(RecordedRank* recorded) {
 Status Master::CheckMoreRanks(double slice_seconds) {
   std::vector<Rank> more = RanksToCheck(context_);
   double start_s = std::numeric_limits<double>::max();
+  CallsPass::Others others;
   for (const graph::Fragment& fragment : slice_.fragments()) {
     std::erase(more, fragment.rank);
+    others.known.push_back(fragment.rank);
     start_s = std::min(start_s, fragment.startup_seconds);
   }
   const double seconds = context_.options.check_seconds.value_or(kShareOfMore * slice_seconds);
-  if (more.empty() || 2 * start_s > seconds) {
+  if (2 * start_s > seconds) {
     return OkStatus();
   }
-  CallsPass::Others others;
+  const auto first = calls_.find(Rank(0));
+  others.first = first == calls_.end() ? nullptr : &first->second;
   others.length = {.seconds = seconds, .steps = LengthOfCheck().steps};
   others.book = slice_.book();
   others.seconds = seconds;
@@ -72,12 +87,28 @@ Status Master::CheckMoreRanks(double slice_seconds) {
   return OkStatus();
 }
 
-Result<std::vector<slicer::RankCalls>> Master::WholeProgram() {
+Result<std::vector<slicer::RankCalls>> Master::WholeProgram(const std::vector<Rank>& ranks) {
   const Options& options = context_.options;
   CallsPass pass(context_, worker_.starter(), progress_);
   CallsLength length = {.steps = options.check_iterations};
   length.seconds = options.check_seconds.value_or(length.seconds);
-  return pass.Record(RanksToCheck(context_), length);
+  return pass.Record(ranks, length);
+}
+
+Result<CheckReport> Master::ConfirmFaults(const std::vector<slicer::RankCalls>& calls,
+                                          CheckReport report) {
+  if (report.is_well() || !ContributeUnequally(calls)) {
+    return report;
+  }
+  std::vector<Rank> ranks;
+  for (const slicer::RankCalls& rank : calls) {
+    ranks.push_back(rank.rank);
+  }
+  context_.logger.Info(
+      "ranks contribute unequally to reductions or gatherings of integers; what "
+      "looks like a fault is looked at again with their values");
+  PRISM_ASSIGN_OR_RETURN(const std::vector<slicer::RankCalls> whole, WholeProgram(ranks));
+  return MakeCheckReport(whole, context_.job.parallel.world_size());
 }
 
 Status Master::CheckProgram(const Status& sliced, RunOutcome* outcome) {
@@ -91,13 +122,16 @@ Status Master::CheckProgram(const Status& sliced, RunOutcome* outcome) {
     }
     calls_.clear();
   } else {
-    Result<std::vector<slicer::RankCalls>> whole = WholeProgram();
+    Result<std::vector<slicer::RankCalls>> whole = WholeProgram(RanksToCheck(context_));
     if (!whole.ok()) {
       return whole.status().code() == StatusCode::kRunFailed ? sliced : whole.status();
     }
     calls = *std::move(whole);
   }
-  const CheckReport report = MakeCheckReport(calls, context_.job.parallel.world_size());
+  CheckReport report = MakeCheckReport(calls, context_.job.parallel.world_size());
+  if (sliced.ok()) {
+    PRISM_ASSIGN_OR_RETURN(report, ConfirmFaults(calls, std::move(report)));
+  }
   context_.job.facts.checked = report.is_well() ? "ok" : "fault";
   outcome->checked_until = report.checked_until;
   outcome->checked_ranks = report.recorded;

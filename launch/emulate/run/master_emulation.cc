@@ -113,6 +113,7 @@ bool Master::MayAdopt(const Coordinator& coordinator) const {
 // Records the rank again, gives its role the new program, and replays.
 Status Master::Adopt(Rank rank, RunOutcome* outcome) {
   adopted_.insert(rank);
+  rounds_left_out_ = 0;
   PRISM_RETURN_IF_ERROR(Record({rank}));
   for (graph::Fragment& fragment : slice_.TakeFragments()) {
     if (fragment.rank == rank) {
@@ -202,6 +203,7 @@ EmulateMessage Master::MakeEmulateMessage(const RunOutcome& outcome,
   message.log_ranks = context_.log_ranks;
   message.snapshot_ranks = context_.snapshot_ranks;
   message.iterations = context_.options.iterations;
+  message.rounds_left_out = context_.snapshot_ranks.empty() ? rounds_left_out_ : 0;
   message.values = slice_.book();
   for (const Rank rank : context_.sandbox_ranks) {
     message.value_bytes.push_back(slice_.ValueBytes(rank));

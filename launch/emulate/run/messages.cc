@@ -1,5 +1,6 @@
 #include "launch/emulate/run/messages.h"
 
+#include "graph/bounded_fragment.h"
 #include "launch/emulate/run/calls_message.h"
 
 namespace prism::launch {
@@ -12,10 +13,9 @@ void PutRanks(const std::vector<Rank>& ranks, WireWriter* message) {
 }
 
 std::vector<Rank> GetRanks(WireReader* message) {
-  std::vector<Rank> ranks(message->Get<uint32_t>());
-  for (Rank& rank : ranks) {
-    rank = Rank(message->Get<uint32_t>());
-  }
+  std::vector<Rank> ranks;
+  message->GetEach(message->Get<uint32_t>(), &ranks,
+                   [&](Rank* rank) { *rank = Rank(message->Get<uint32_t>()); });
   return ranks;
 }
 
@@ -29,10 +29,9 @@ void PutNumbers(const std::vector<int>& numbers, WireWriter* message) {
 }
 
 std::vector<int> GetNumbers(WireReader* message) {
-  std::vector<int> numbers(message->Get<uint64_t>());
-  for (int& number : numbers) {
-    number = message->Get<int>();
-  }
+  std::vector<int> numbers;
+  message->GetEach(message->Get<uint64_t>(), &numbers,
+                   [&](int* number) { *number = message->Get<int>(); });
   return numbers;
 }
 
@@ -58,20 +57,20 @@ std::string Encode(const RecordedRank& recorded) {
   return out.Take();
 }
 
-Result<RecordedRank> GetRecorded(WireReader* message) {
+Result<RecordedRank> GetRecorded(WireReader* message, size_t most_bytes) {
   RecordedRank read;
-  PRISM_ASSIGN_OR_RETURN(read.fragment, graph::ParseFragment(message->GetText()));
+  PRISM_ASSIGN_OR_RETURN(read.fragment, graph::ParseFragment(message->GetText(), &most_bytes));
   read.speculative_producers = GetRanks(message);
-  read.odd.resize(message->Get<size_t>());
-  for (graph::Fragment& odd : read.odd) {
-    PRISM_ASSIGN_OR_RETURN(odd, graph::ParseFragment(message->GetText()));
+  for (auto odd = message->Get<size_t>(); odd > 0; --odd) {
+    PRISM_ASSIGN_OR_RETURN(read.odd.emplace_back(),
+                           graph::ParseFragment(message->GetText(), &most_bytes));
   }
-  read.odd_kinds.resize(message->Get<size_t>());
+  const auto odd_kinds = message->Get<size_t>();
   read.seen = message->Get<int32_t>();
-  for (slicer::OddKind& kind : read.odd_kinds) {
-    kind.sort = message->Get<slicer::OddSort>();
-    kind.numbers = GetNumbers(message);
-  }
+  message->GetEach(odd_kinds, &read.odd_kinds, [&](slicer::OddKind* kind) {
+    kind->sort = message->Get<slicer::OddSort>();
+    kind->numbers = GetNumbers(message);
+  });
   read.guessed = message->Get<bool>();
   read.values = message->GetText();
   if (message->Get<bool>()) {
@@ -140,7 +139,8 @@ std::string Encode(const EmulateMessage& message) {
   PutNumbers(message.places_on_host, &out);
   PutRanks(message.log_ranks, &out);
   PutRanks(message.snapshot_ranks, &out);
-  out.Put(message.iterations).PutText(message.values).Put<uint64_t>(message.value_bytes.size());
+  out.Put(message.iterations).Put(message.rounds_left_out);
+  out.PutText(message.values).Put<uint64_t>(message.value_bytes.size());
   for (const uint64_t bytes : message.value_bytes) {
     out.Put(bytes);
   }
@@ -158,6 +158,7 @@ EmulateMessage GetEmulate(WireReader* message) {
   read.log_ranks = GetRanks(message);
   read.snapshot_ranks = GetRanks(message);
   read.iterations = message->Get<int32_t>();
+  read.rounds_left_out = message->Get<int32_t>();
   read.values = message->GetText();
   read.value_bytes.resize(message->Get<uint64_t>());
   for (uint64_t& bytes : read.value_bytes) {

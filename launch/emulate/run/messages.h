@@ -2,7 +2,9 @@
 // contains. Messages while sandbox ranks run are in launch/emulate/clock/emulation_messages.h.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,7 +39,9 @@ std::vector<Rank> GetRanks(WireReader* message);
 
 // With the kind before it; what follows the kind.
 std::string Encode(const RecordedRank& recorded);
-Result<RecordedRank> GetRecorded(WireReader* message);
+// `most_bytes`: of memory, for its fragments.
+Result<RecordedRank> GetRecorded(WireReader* message,
+                                 size_t most_bytes = std::numeric_limits<size_t>::max());
 std::string Encode(const StoppedRank& stopped);
 StoppedRank GetStopped(WireReader* message);
 
@@ -75,6 +79,7 @@ struct EmulateMessage {
   std::vector<Rank> log_ranks;      // shown live
   std::vector<Rank> snapshot_ranks;
   int32_t iterations = 0;
+  int32_t rounds_left_out = 0;        // EmulationStart
   std::string_view values;            // the value book
   std::vector<uint64_t> value_bytes;  // by sandbox rank: bytes of the value book that it is given
 };

@@ -41,13 +41,30 @@ void CheckGiven(const graph::ParallelSizes& given,
   }
 }
 
-void CheckCommunicates(const std::vector<graph::Fragment>& fragments, RunContext* context) {
-  const bool communicates = std::ranges::any_of(
-      fragments, [](const graph::Fragment& fragment) { return !fragment.comm_slots.empty(); });
-  const bool ever = std::ranges::any_of(fragments, [](const graph::Fragment& fragment) {
-    return !fragment.early_calls.empty() || !fragment.odd_iterations.empty();
-  });
-  if (!communicates && context->job.parallel.world_size() > 1) {
+bool CallsCpuGroups(const graph::Fragment& fragment) {
+  return std::ranges::count(fragment.warnings, "cpu_collectives", &graph::Warning::code) > 0;
+}
+
+void CheckCommunicates(const std::vector<graph::Fragment>& fragments,
+                       const OddFragments& odd,
+                       RunContext* context) {
+  const auto communicates = [](const graph::Fragment& fragment) {
+    return !fragment.comm_slots.empty();
+  };
+  const bool ever = std::ranges::any_of(
+      fragments, [](const graph::Fragment& fragment) { return !fragment.early_calls.empty(); });
+  if (std::ranges::none_of(fragments, communicates) &&
+      std::ranges::none_of(
+          odd, [&](const auto& rank) { return std::ranges::any_of(rank.second, communicates); }) &&
+      context->job.parallel.world_size() > 1) {
+    if (std::ranges::any_of(fragments, CallsCpuGroups)) {
+      context->warnings.push_back(
+          {"only_cpu_groups", 1,
+           "ranks meet in CPU groups (gloo) alone: a call takes its messages' time, but no rank "
+           "waits there for a late one"});
+      context->logger.Warning("{}", context->warnings.back().example);
+      return;
+    }
     context->warnings.push_back(
         {"no_communication", 1,
          fmt::format("{}: its {} ranks are as many independent jobs on one GPU",
@@ -110,13 +127,14 @@ slicer::ProbeOptions MakeProbeOptions(const RunContext& context) {
 
 Status SettleProgram(const slicer::ProbeStep& found,
                      const std::vector<graph::Fragment>& fragments,
+                     const OddFragments& odd,
                      RunContext* context) {
   context->plan = found.plan;
   context->job.facts.axes = found.axes;
   const graph::ParallelSizes given = context->job.parallel;
   SetProgramLayout(context->options, slicer::SizesOf(found.axes), &context->job);
   CheckGiven(given, context->job.parallel, context);
-  CheckCommunicates(fragments, context);
+  CheckCommunicates(fragments, odd, context);
   int32_t warmup = 0;
   for (const graph::Fragment& fragment : fragments) {
     warmup = std::max(warmup, fragment.warmup_iterations);

@@ -109,8 +109,9 @@ Status RecordPass::StartNext() {
     request.meeting.values = values_->Path();
     request.meeting.value_bytes[rank] = values_bytes_;
   }
-  PRISM_ASSIGN_OR_RETURN(auto process,
-                         starter_.Start(MakeSandboxSpec(context_, request), TryOf(is_second_try)));
+  SandboxSpec spec = MakeSandboxSpec(context_, request);
+  spec.config.repeats_rounds = 1;
+  PRISM_ASSIGN_OR_RETURN(auto process, starter_.Start(spec, TryOf(is_second_try)));
   if (!process->forked() && !is_second_try && starter_.WantsSecondTry()) {
     tries_ = TwoTries{rank};
     wanted_.push_front({rank, length, {}, true});

@@ -4,7 +4,9 @@
 // is known only at the end; a program that begins again (RecordKind::kBeginAgain) is recorded anew.
 #include "launch/emulate/run/recorded_process.h"
 
+#include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <utility>
 
 #include <fmt/format.h>
@@ -45,7 +47,15 @@ RecordedProcess::RecordedProcess(std::unique_ptr<SandboxProcess> process,
 Status RecordedProcess::See(const channel::Record& record, std::span<const std::byte> payload) {
   if (record.kind == RecordKind::kBeginAgain) {
     recorder_ = slicer::Recorder(options_);
+    later_ = {};
+    followed_ = 0;
+    odd_seen_ = 0;
     startup_seconds_ = 0;
+    return OkStatus();
+  }
+  if (record.kind == RecordKind::kRound) {
+    PRISM_ASSIGN_OR_RETURN(const int32_t skipped, recorder_.EndRound(record.round.left));
+    process_->channel().Reply(record.round.request, {0, 0, skipped});
     return OkStatus();
   }
   memory_watch_.See(record, payload);
@@ -55,26 +65,58 @@ Status RecordedProcess::See(const channel::Record& record, std::span<const std::
   if (record.kind == RecordKind::kOutOfMemory) {
     held_ = recorder_.Held(kLargestHeld);  // a failing program frees its blocks
   }
+  TakeIfOdd();
   SeeTime(record);
   return OkStatus();
 }
 
-// What the rank sent, and was given.
+// Once the steady iterations are recorded, only what belongs to odd ones counts, which is known
+// when they end.
 void RecordedProcess::SeeMeeting(const channel::Record& record,
                                  std::span<const std::byte> payload) {
-  if (record.kind == RecordKind::kValue && !recorder_.has_steady_iterations()) {
+  Met met;
+  if (record.kind == RecordKind::kValue) {
     channel::ValueHead head = record.value;
     head.producer = static_cast<int32_t>(options_.rank.value());
     head.iteration = recorder_.iterations();
-    head.speculative = speculative_producers_.empty() ? 0 : 1;
-    channel::AppendValue(head, payload, &values_);
+    head.speculative =
+        speculative_producers_.empty() && later_.speculative_producers.empty() ? 0 : 1;
+    channel::AppendValue(head, payload, &met.values);
+  } else if (record.kind == RecordKind::kGuess) {
+    met.speculative_producers.emplace_back(static_cast<uint32_t>(record.guess.producer));
+    met.guessed = record.guess.speculative == 0;
+  } else {
+    return;
   }
-  const bool only_looks_for_odd =
-      recorder_.has_steady_iterations() && options_.odd != slicer::kNoOdd;
-  if (record.kind == RecordKind::kGuess && !only_looks_for_odd) {
-    nonspeculative_bytes_ = speculative_producers_.empty() ? values_.size() : nonspeculative_bytes_;
-    speculative_producers_.emplace_back(static_cast<uint32_t>(record.guess.producer));
-    guessed_ = guessed_ || record.guess.speculative == 0;
+  if (!recorder_.has_steady_iterations()) {
+    Take(std::move(met));
+    return;
+  }
+  later_.values += met.values;
+  std::ranges::copy(met.speculative_producers, std::back_inserter(later_.speculative_producers));
+  later_.guessed = later_.guessed || met.guessed;
+}
+
+void RecordedProcess::Take(Met met) {
+  if (!met.speculative_producers.empty() && speculative_producers_.empty()) {
+    nonspeculative_bytes_ = values_.size();
+  }
+  values_ += met.values;
+  std::ranges::copy(met.speculative_producers, std::back_inserter(speculative_producers_));
+  guessed_ = guessed_ || met.guessed;
+}
+
+// After a record: the iteration that ran may have ended with it.
+void RecordedProcess::TakeIfOdd() {
+  if (recorder_.followed() == followed_) {
+    return;
+  }
+  followed_ = recorder_.followed();
+  Met met = std::exchange(later_, {});
+  if (recorder_.odd_recorded() > odd_seen_) {
+    odd_seen_ = recorder_.odd_recorded();
+    Take(std::move(met));
+    channel::MarkOdd(followed_ - 1, &values_);
   }
 }
 

@@ -69,7 +69,16 @@ class RecordedProcess {
   void AddRealTimes(graph::Fragment* fragment) const;
 
  private:
+  // What it sent, and was given.
+  struct Met {
+    std::string values;
+    std::vector<Rank> speculative_producers;
+    bool guessed = false;
+  };
+
   void SeeMeeting(const channel::Record& record, std::span<const std::byte> payload);
+  void Take(Met met);
+  void TakeIfOdd();
   void SeeTime(const channel::Record& record);
 
   std::unique_ptr<SandboxProcess> process_;
@@ -86,6 +95,9 @@ class RecordedProcess {
   size_t nonspeculative_bytes_ = 0;  // of values_, if it has speculative producers
   bool guessed_ = false;
   std::vector<Rank> speculative_producers_;
+  Met later_;  // in the iteration that runs, once the steady ones are recorded
+  int32_t followed_ = 0;
+  size_t odd_seen_ = 0;  // iterations whose `later_` was taken
 };
 
 }  // namespace prism::launch

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <iterator>
+#include <span>
 #include <utility>
+
+#include "shim/channel/value_book.h"
 
 namespace prism::launch {
 namespace {
@@ -55,8 +58,7 @@ void RecordedSlice::Add(RecordedRank recorded) {
     length_ = {fragment.steps_per_iteration,
                std::min(fragment.iterations, fragment.warmup_iterations + steady_iterations_),
                {.number = fragment.warmup_iterations, .always = fragment.varies}};
-    odd_kinds_ = std::move(recorded.odd_kinds);
-    seen_ = recorded.seen;
+    TakeOdd(&recorded);
     for (size_t i = 0; i < std::min(recorded.odd.size(), slicer::kMaxOddKinds); ++i) {
       length_.odd.at(i) = recorded.odd[i].warmup_iterations;
     }
@@ -76,6 +78,25 @@ void RecordedSlice::Add(StoppedRank stopped) {
   known.sent = stopped.values;
   known.speculative_producers = std::move(stopped.speculative_producers);
   known.stopped = std::move(stopped);
+}
+
+// Rank 0 looks for odd iterations when it runs first; later it is recorded for as long as is known.
+void RecordedSlice::TakeOdd(RecordedRank* rank_0) {
+  graph::Fragment& fragment = rank_0->fragment;
+  const auto tells_odd = [](const graph::Warning& warning) {
+    return warning.code == "odd_iteration";
+  };
+  if (round_length_.iterations == 0) {
+    odd_kinds_ = std::move(rank_0->odd_kinds);
+    seen_ = rank_0->seen;
+    odd_numbers_ = fragment.odd_iterations;
+    odd_warnings_.clear();
+    std::ranges::copy_if(fragment.warnings, std::back_inserter(odd_warnings_), tells_odd);
+    return;
+  }
+  fragment.odd_iterations = odd_numbers_;
+  std::erase_if(fragment.warnings, tells_odd);
+  std::ranges::copy(odd_warnings_, std::back_inserter(fragment.warnings));
 }
 
 bool RecordedSlice::HasRun(Rank rank) const {
@@ -236,6 +257,23 @@ std::vector<Rank> RecordedSlice::TakeStale() {
           !std::exchange(known_[fragment.rank].again_as_settled, true)) {
         ranks.push_back(fragment.rank);
       }
+    }
+  }
+  DropFragments(ranks);
+  return ranks;
+}
+
+std::vector<Rank> RecordedSlice::TakeMisled(int most_times) {
+  const std::map<int32_t, size_t> others =
+      channel::ValueBook(std::as_bytes(std::span(book_))).OthersContributions();
+  std::vector<Rank> ranks;
+  for (const graph::Fragment& fragment : fragments_) {
+    Known& known = known_.at(fragment.rank);
+    const auto other = others.find(static_cast<int32_t>(fragment.rank.value()));
+    if (other != others.end() && known.book_bytes < other->second &&
+        known.again_as_misled < most_times) {
+      ++known.again_as_misled;
+      ranks.push_back(fragment.rank);
     }
   }
   DropFragments(ranks);

@@ -10,8 +10,11 @@
 // as the shape of a message, is recorded again after their producers. Where producers wait for each
 // other's values, or a consumer fails although nothing more can be learned in order, the whole
 // dependency cycle is recorded together (run/co_recording.h), and each of its ranks once more by
-// itself. It ends: each rank is recorded again at most once for each of these reasons, a stopped
-// one only if the book has grown, and it adds to the book only when it gets further than before.
+// itself. A rank is misled if others, recorded later, contributed other integers to a collective
+// than it did itself: sizes and numbers of calls may follow from them, so it is recorded again
+// before it is compared with others, and once more when all are known. It ends: each rank is
+// recorded again at most once for each of these reasons, a stopped one only if the book has grown,
+// and it adds to the book only when it gets further than before.
 #pragma once
 
 #include <cstdint>
@@ -100,6 +103,11 @@ class RecordedSlice {
   // with the book as it is now.
   std::vector<Rank> TakeStale();
 
+  // Misled ranks: others contributed something else than they did to the same reduction or
+  // gathering of integers, and were recorded later. They no longer count as recorded, and each is
+  // returned that many times at most.
+  std::vector<Rank> TakeMisled(int most_times);
+
   // By rank, ascending after a round.
   [[nodiscard]] const std::vector<graph::Fragment>& fragments() const { return fragments_; }
   std::vector<graph::Fragment> TakeFragments();
@@ -133,6 +141,7 @@ class RecordedSlice {
     bool co_recorded = false;
     bool again_as_stale = false;         // was returned by TakeStale for the first reason
     bool again_as_settled = false;       // and for the second
+    int again_as_misled = 0;             // how often TakeMisled returned it
     std::optional<uint64_t> book_bytes;  // how much of the book it was given last
     RecordedLength length;               // how long it was recorded last
     std::optional<int32_t> iteration;    // that was recorded last
@@ -145,9 +154,12 @@ class RecordedSlice {
   [[nodiscard]] bool IsOfOtherLength(const graph::Fragment& fragment) const;
   [[nodiscard]] std::map<Rank, std::vector<Rank>> ProducersOf() const;
   void DropFragments(const std::vector<Rank>& ascending);
+  void TakeOdd(RecordedRank* rank_0);
 
   std::vector<graph::Fragment> fragments_;
   std::map<Rank, std::vector<graph::Fragment>> odd_;
+  std::vector<int32_t> odd_numbers_;  // graph::Fragment's, of rank 0
+  std::vector<graph::Warning> odd_warnings_;
   std::vector<slicer::OddKind> odd_kinds_;
   int32_t seen_ = 0;
   std::map<Rank, Known> known_;

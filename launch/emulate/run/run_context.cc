@@ -1,6 +1,7 @@
 #include "launch/emulate/run/run_context.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <sstream>
 #include <string>
@@ -10,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "launch/emulate/sandbox/device_config.h"
+#include "launch/emulate/sandbox/fork_server.h"
 #include "launch/trainer/args.h"
 #include "replayer/perturb/rank_effects.h"
 
@@ -87,6 +89,23 @@ void AddMeeting(const MeetingPoint& meeting, Rank rank, Variables* environment) 
     environment->emplace_back("PRISM_VALUES", meeting.values);
     environment->emplace_back("PRISM_VALUES_BYTES", fmt::format("{}", bytes->second));
   }
+}
+
+// What its files cost, if the cluster states that (shim/clock/file_calls.cc).
+void AddStorage(const graph::ParameterTable& parameters, Variables* environment) {
+  const auto stated = [&](const char* key) { return std::llround(parameters.ValueOr(key, 0)); };
+  environment->emplace_back(
+      "PRISM_STORAGE",
+      fmt::format("{} {} {}", stated("storage.read_bytes_per_s"),
+                  stated("storage.write_bytes_per_s"), stated("storage.latency_ns")));
+}
+
+void AddHostNetwork(const graph::ParameterTable& parameters, Variables* environment) {
+  const double rate = std::min(kHostBytesPerS, parameters.Value("net.nic_bytes_per_s"));
+  environment->emplace_back(
+      "PRISM_HOST_NETWORK",
+      fmt::format("{} {}", std::llround(parameters.ValueOr("net.host_message_ns", kHostMessageNs)),
+                  std::llround(parameters.ValueOr("net.host_bytes_per_s", rate))));
 }
 
 // On a real GPU a rank sees only one, so that it is the first of its node.
@@ -174,6 +193,12 @@ SandboxSpec MakeSandboxSpec(const RunContext& context, const SandboxRequest& req
   if (context.tells_lines) {
     spec.environment.emplace_back("PRISM_CHECK", "1");
   }
+  if (context.options.stand_in) {
+    spec.environment.emplace_back("PRISM_ABSENT_FILES", "1");
+    AddPythonFolder(&spec);
+  }
+  AddStorage(context.cluster.parameters, &spec.environment);
+  AddHostNetwork(context.cluster.parameters, &spec.environment);
   AddMeeting(request.meeting, request.rank, &spec.environment);
   return spec;
 }
@@ -193,7 +218,10 @@ bool SharesGpu(const RunContext& context) {
                                             [&](int place) { return place >= context.gpu->count; });
 }
 
-Result<std::unique_ptr<StoreServer>> StartStore(const RunContext& context, size_t present) {
+Result<std::unique_ptr<StoreServer>> StartStore(const RunContext& context,
+                                                size_t present,
+                                                std::shared_ptr<const StoreValues> written,
+                                                int64_t blocked_after_ms) {
   if (context.options.program.empty()) {
     return std::unique_ptr<StoreServer>();
   }
@@ -202,6 +230,8 @@ Result<std::unique_ptr<StoreServer>> StartStore(const RunContext& context, size_
   options.ranks.ranks_per_node =
       std::min(static_cast<int32_t>(context.cluster.gpus_per_node), options.ranks.world_size);
   options.ranks.present = static_cast<int32_t>(present);
+  options.ranks.written = std::move(written);
+  options.blocked_after_ms = blocked_after_ms;
   return StoreServer::Start(options);
 }
 

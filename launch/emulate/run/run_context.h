@@ -59,6 +59,11 @@ Status FindPaths(RunContext* context);
 // their durations mean nothing; times come from the replay.
 bool SharesGpu(const RunContext& context);
 
+// What a message of a CPU group (gloo) takes between hosts, where the cluster does not say: TCP
+// through the kernel, over one connection, which is slower than a fast NIC.
+inline constexpr int64_t kHostMessageNs = 30'000;
+inline constexpr double kHostBytesPerS = 2.5e9;
+
 // Address space of the memory through which ranks that run together exchange data; only touched
 // pages take memory.
 inline constexpr int64_t kExchangeBytes = int64_t{1} << 32;
@@ -90,8 +95,12 @@ SandboxSpec MakeSandboxSpec(const RunContext& context, const SandboxRequest& req
 SandboxSpec MakeScriptSpec(const RunContext& context);
 
 // The store for that many ranks that run together. None for the built-in workload, which brings its
-// own.
-Result<std::unique_ptr<StoreServer>> StartStore(const RunContext& context, size_t present);
+// own. `written`: what others were seen to write.
+Result<std::unique_ptr<StoreServer>> StartStore(
+    const RunContext& context,
+    size_t present,
+    std::shared_ptr<const StoreValues> written = nullptr,
+    int64_t blocked_after_ms = StoreServerOptions().blocked_after_ms);
 
 // Logs the store's reports. Returns its failure, if any; OK without a store.
 Status CheckStore(const RunContext& context, StoreServer* store);

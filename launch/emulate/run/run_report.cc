@@ -1,7 +1,11 @@
 #include "launch/emulate/run/run_report.h"
 
+#include <algorithm>
+#include <numeric>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -73,6 +77,12 @@ std::string ForecastText(const RunContext& context) {
                         peak.rank.value(), FormatBytes(capacity),
                         peak.device_bytes > capacity ? ", too little" : "");
   }
+  if (const auto& search = forecast->search) {
+    text += fmt::format("  prism search   {:.{}f} s for this plan under {}{}{}\n",
+                        search->iteration_time_s, replayer::TimeDecimals(search->iteration_time_s),
+                        search->framework, search->differences.empty() ? "" : "; it differs in: ",
+                        fmt::join(search->differences, ", "));
+  }
   return text;
 }
 
@@ -84,6 +94,18 @@ void WriteForecast(const RunContext& context, JsonWriter* json) {
   }
   json->Key("forecast").BeginObject();
   json->OptionalField("iteration_time_s", forecast->iteration_time_s);
+  if (const auto& search = forecast->search) {
+    json->Key("search").BeginObject();
+    json->Field("framework", search->framework);
+    json->Field("iteration_time_s", search->iteration_time_s);
+    json->Key("differences").BeginArray();
+    for (const std::string& difference : search->differences) {
+      json->Value(difference);
+    }
+    json->EndArray().EndObject();
+  } else {
+    json->NullField("search");
+  }
   replayer::WritePeakMemory(forecast->peak_memory, json);
   json->Field("gpu_memory_bytes", context.cluster.gpu.memory_bytes);
   json->EndObject();
@@ -203,12 +225,29 @@ std::string RunJson(const RunRecord& record, const RunOutcome& outcome) {
   return text + "\n";
 }
 
-std::string WallText(const WallTimes& wall) {
+// Recording counts as what its ranks' processes spent most of their time on.
+std::string_view LargestPart(const RunOutcome& outcome) {
+  const WallTimes& wall = outcome.wall;
+  const double starts_s =
+      std::reduce(outcome.startup_seconds.begin(), outcome.startup_seconds.end());
+  const bool mostly_starts = starts_s > outcome.iterations_s;
+  const std::vector<std::pair<double, std::string_view>> parts = {
+      {wall.plan_s, "the plan"},
+      {wall.slice_s, mostly_starts ? "starts of recorded ranks" : "iterations of recorded ranks"},
+      {wall.build_s, "building the graph"},
+      {wall.replay_s, "the replay"},
+      {wall.emulate_s, "the emulation of sandbox ranks"},
+      {wall.report_s, "the report"}};
+  return std::ranges::max_element(parts)->second;
+}
+
+std::string WallText(const RunOutcome& outcome) {
+  const WallTimes& wall = outcome.wall;
   return fmt::format(
       "{:.1f} s: plan {:.1f}, slice {:.1f}, build {:.1f}, replay {:.1f}, emulate {:.1f}, report "
-      "{:.1f}",
+      "{:.1f}; most for {}",
       wall.total_s, wall.plan_s, wall.slice_s, wall.build_s, wall.replay_s, wall.emulate_s,
-      wall.report_s);
+      wall.report_s, LargestPart(outcome));
 }
 
 std::string PlanText(const RunContext& context) {

@@ -45,8 +45,8 @@ Status WriteResultFiles(const RunContext& context,
 
 std::string RunJson(const RunRecord& record, const RunOutcome& outcome);
 
-// "slice 12.1 s, build 0.8 s, ...".
-std::string WallText(const WallTimes& wall);
+// "12.1 s: plan 0.5, slice ...", and what took most.
+std::string WallText(const RunOutcome& outcome);
 
 // What --dry-run prints: the plan, and a forecast of its time and memory
 // (launch/emulate/run/forecast.h).

@@ -167,8 +167,14 @@ Status Worker::BeginEmulation(const EmulateMessage& message) {
                          .PutText(history)
                          .Take());
   };
-  emulation_ = std::make_unique<EmulationWorker>(graph_, MakeEmulationStart(meeting, ranks),
-                                                 std::move(hooks));
+  EmulationStart start = MakeEmulationStart(meeting, ranks);
+  if (!start.on_gpu && message.rounds_left_out > 0) {
+    start.rounds_left_out = message.rounds_left_out;
+    for (EmulatedRank& rank : start.ranks) {
+      rank.process.config.repeats_rounds = 1;
+    }
+  }
+  emulation_ = std::make_unique<EmulationWorker>(graph_, std::move(start), std::move(hooks));
   return emulation_->StartProcesses();
 }
 

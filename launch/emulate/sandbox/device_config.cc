@@ -66,6 +66,9 @@ channel::Config MakeDeviceConfig(const graph::ClusterSpec& cluster,
       static_cast<int32_t>(WholeValue(cluster, "nccl.channels.p2p_per_peer"));
   config.nccl.nvls_channels = static_cast<int32_t>(WholeValue(cluster, "nccl.channels.nvls"));
   config.nccl.granularity_bytes = WholeValue(cluster, "nccl.granularity_bytes");
+  const int64_t nvlink = WholeValue(cluster, "net.nvlink_bytes_per_s");
+  config.nccl.local_bytes_per_s = nvlink > 0 ? nvlink : WholeValue(cluster, "net.pcie_bytes_per_s");
+  config.nccl.network_bytes_per_s = WholeValue(cluster, "net.nic_bytes_per_s");
   FillHostCosts(cluster, &config);
   config.sandbox_rank_count = static_cast<int32_t>(present.size());
   for (size_t i = 0; i < present.size(); ++i) {

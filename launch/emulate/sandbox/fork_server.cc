@@ -50,22 +50,6 @@ void LeaveOutEnv(const std::vector<std::string>& by_rank, SandboxSpec* spec) {
   command.erase(command.begin(), program);
 }
 
-// In front of the user's own PYTHONPATH, which sitecustomize.py restores.
-void AddPythonFolder(SandboxSpec* spec) {
-  const char* const own = std::getenv("PYTHONPATH");
-  std::optional<std::string> inherited =
-      own == nullptr ? std::nullopt : std::optional<std::string>(own);
-  for (const auto& [name, value] : spec->environment) {
-    inherited = name == "PYTHONPATH" ? value : inherited;
-  }
-  std::string path = LibraryFolder() + "/prism/python";
-  if (inherited.has_value()) {
-    spec->environment.emplace_back("PRISM_PYTHONPATH", *inherited);
-    path += inherited->empty() ? "" : fmt::format(":{}", *inherited);
-  }
-  spec->environment.emplace_back("PYTHONPATH", path);
-}
-
 std::map<std::string, std::string> Without(const std::vector<std::string>& names,
                                            const SandboxSpec& spec) {
   std::map<std::string, std::string> variables;
@@ -78,6 +62,24 @@ std::map<std::string, std::string> Without(const std::vector<std::string>& names
 }
 
 }  // namespace
+
+void AddPythonFolder(SandboxSpec* spec) {
+  const char* const own = std::getenv("PYTHONPATH");
+  std::optional<std::string> inherited =
+      own == nullptr ? std::nullopt : std::optional<std::string>(own);
+  for (const auto& [name, value] : spec->environment) {
+    inherited = name == "PYTHONPATH" ? value : inherited;
+  }
+  std::string path = LibraryFolder() + "/prism/python";
+  if (inherited.has_value() && (*inherited + ":").starts_with(path + ":")) {
+    return;  // it is there
+  }
+  if (inherited.has_value()) {
+    spec->environment.emplace_back("PRISM_PYTHONPATH", *inherited);
+    path += inherited->empty() ? "" : fmt::format(":{}", *inherited);
+  }
+  spec->environment.emplace_back("PYTHONPATH", path);
+}
 
 Result<std::unique_ptr<ForkServer>> ForkServer::Start(SandboxSpec spec,
                                                       std::vector<std::string> variables) {

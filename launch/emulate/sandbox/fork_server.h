@@ -15,6 +15,10 @@
 
 namespace prism::launch {
 
+// Has the program's interpreter run shim/fork_server/sitecustomize.py first: in front of the user's
+// own PYTHONPATH, which that restores.
+void AddPythonFolder(SandboxSpec* spec);
+
 class ForkServer {
  public:
   enum class State : uint8_t { kStarting, kReady, kGone };

@@ -40,6 +40,21 @@ std::optional<std::string_view> LastException(const std::vector<std::string_view
   return exception == lines.end() ? std::nullopt : std::optional(*exception);
 }
 
+// Python's, torch's, and those of the Hugging Face libraries where nothing can be downloaded.
+constexpr std::string_view kLackingFile[] = {"FileNotFoundError",
+                                             "No such file or directory",
+                                             "NotFoundError: ",
+                                             "metadata is None",
+                                             "does not appear to have a file named",
+                                             "no file named",
+                                             "is not a valid model identifier",
+                                             "couldn't connect to",
+                                             "Couldn't reach",
+                                             "Can't load",
+                                             "Cannot find the requested files",
+                                             "cannot be found at the path prefix",
+                                             "can't allocate memory"};
+
 std::optional<std::string_view> LastRefusal(const std::vector<std::string_view>& lines) {
   const auto refusal = std::find_if(lines.rbegin(), lines.rend(), IsRefusal);
   return refusal == lines.rend() ? std::nullopt : std::optional(*refusal);
@@ -80,6 +95,13 @@ std::string TellingLines(std::string_view output, size_t count) {
     }
   }
   return fmt::format("{}", fmt::join(kept, "\n"));
+}
+
+bool LacksFile(std::string_view output) {
+  const auto exception = LastException(LinesOf(output));
+  return exception.has_value() && std::ranges::any_of(kLackingFile, [&](std::string_view part) {
+           return exception->find(part) != exception->npos;
+         });
 }
 
 }  // namespace prism::launch

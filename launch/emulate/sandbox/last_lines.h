@@ -17,4 +17,8 @@ std::vector<std::string_view> LinesOf(std::string_view text);
 // one.
 std::string TellingLines(std::string_view output, size_t count);
 
+// Whether the last Python exception says that a file, a model or a data set is not there, or that
+// the machine's memory does not suffice, for which --stand-in may help.
+bool LacksFile(std::string_view output);
+
 }  // namespace prism::launch

@@ -194,6 +194,9 @@ void TakeForeground() {
   _exit(ignored > 0 ? 127 : 126);
 }
 
+constexpr std::string_view kStandInHelps =
+    " for something that this machine lacks (with --stand-in its shapes and sizes stand for it)";
+
 std::string DescribeExit(int wait_status) {
   if (WIFSIGNALED(wait_status)) {
     const int number = WTERMSIG(wait_status);
@@ -285,6 +288,7 @@ Result<std::unique_ptr<SandboxProcess>> SandboxProcess::Start(const SandboxSpec&
   process->has_terminal_ = spec.terminal;
   process->on_line_ = spec.on_line;
   process->forked_ = forked.ok();
+  process->stands_in_ = variables.contains("PRISM_ABSENT_FILES");
   if (forked.ok()) {
     process->AddOutput(server->output().data(), server->output().size());
   }
@@ -373,8 +377,10 @@ Status SandboxProcess::ExitStatus(size_t lines) const {
                     "run ./run.sh, which rebuilds both",
                     rank_.value(), TellingLines(log_, 1)));
   }
-  return RunFailed(fmt::format("the program of rank {} {}; {}", rank_.value(),
-                               DescribeExit(*wait_status_), LastLines(lines)));
+  const bool may_stand_in = !stands_in_ && LacksFile(recent_);
+  return RunFailed(fmt::format("the program of rank {} {}{}; {}", rank_.value(),
+                               DescribeExit(*wait_status_), may_stand_in ? kStandInHelps : "",
+                               LastLines(lines)));
 }
 
 std::string SandboxProcess::LastLines(size_t count) const {

@@ -109,6 +109,7 @@ class SandboxProcess {
   off_t stacks_taken_ = 0;
   bool has_terminal_ = false;
   bool forked_ = false;
+  bool stands_in_ = false;  // --stand-in
   std::optional<int> wait_status_;
   std::string log_;
   std::string recent_;  // the end of all output

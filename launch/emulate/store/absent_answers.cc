@@ -116,7 +116,8 @@ std::optional<std::string> AbsentAnswers::Answer(const std::string& key,
     return KeyMatches(each.keys, key);
   });
   if (pattern == kPatterns.end()) {
-    return std::nullopt;
+    const bool is_known = ranks_.written != nullptr && ranks_.written->contains(key);
+    return is_known ? std::optional(ranks_.written->find(key)->second) : std::nullopt;
   }
   const int64_t number = NumberAtEnd(key);
   switch (pattern->answer) {

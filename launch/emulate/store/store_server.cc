@@ -93,11 +93,20 @@ Result<std::unique_ptr<StoreServer>> StoreServer::Start(const StoreServerOptions
   return server;
 }
 
-StoreServer::~StoreServer() {
+WrittenKeys StoreServer::End() {
   if (thread_.joinable()) {
     eventfd_write(wake_, 1);
     thread_.join();
   }
+  WrittenKeys written;
+  for (const auto& [address, store] : stores_) {
+    store->state.AppendWritten(&written);
+  }
+  return written;
+}
+
+StoreServer::~StoreServer() {
+  End();
   for (const auto& [descriptor, connection] : connections_) {
     close(descriptor);
   }

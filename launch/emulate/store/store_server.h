@@ -58,6 +58,9 @@ class StoreServer {
   // before.
   [[nodiscard]] Status status() const;
 
+  // Ends the server: what its clients have written.
+  WrittenKeys End();
+
   // Lines about waits that last, and clients that broke the protocol; each is returned once.
   std::vector<std::string> TakeReports();
 

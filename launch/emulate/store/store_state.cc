@@ -30,6 +30,11 @@ std::string Number(int64_t value) {
 
 }  // namespace
 
+void StoreState::AppendWritten(WrittenKeys* written) const {
+  written->values.insert(values_.begin(), values_.end());
+  written->added.insert(added_.begin(), added_.end());
+}
+
 bool StoreState::Exists(const std::string& key) const {
   return values_.contains(key) || queues_.contains(key);
 }
@@ -109,6 +114,7 @@ Result<std::string> StoreState::Add(const std::string& key, int64_t amount) {
     return BadFile(fmt::format("store operation add overflows: {}", key));
   }
   values_[key] = fmt::format("{}", sum);
+  added_[key] += amount;
   return Number(sum);
 }
 

@@ -23,6 +23,12 @@ struct StoreReply {
   std::string bytes;
 };
 
+// What a rank has written.
+struct WrittenKeys {
+  StoreValues values;
+  std::map<std::string, int64_t> added;  // of them: what the rank's own add() come to
+};
+
 class StoreState {
  public:
   // `answers` must outlive the state.
@@ -34,6 +40,8 @@ class StoreState {
 
   // The client has gone.
   void Forget(StoreClient client);
+
+  void AppendWritten(WrittenKeys* written) const;
 
   // The missing keys of clients that wait, by client.
   [[nodiscard]] const std::map<StoreClient, std::vector<std::string>>& waiting() const {
@@ -58,6 +66,7 @@ class StoreState {
 
   AbsentAnswers* answers_;
   std::map<std::string, std::string, std::less<>> values_;
+  std::map<std::string, int64_t> added_;
   std::map<std::string, std::deque<std::string>> queues_;
   std::map<StoreClient, std::vector<std::string>> waiting_;
   std::map<std::string, std::deque<StoreClient>> waiters_;  // by key, in order of arrival

@@ -1,6 +1,7 @@
 #include "slicer/export/chakra/chakra_export.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <vector>
 
@@ -21,15 +22,19 @@ using graph::CollectiveKind;
 // ASTRA-sim reads tags and ranks as int32.
 constexpr int64_t kNsPerMicro = 1000;
 
+int64_t NumberByUse(uint32_t comm, std::map<uint32_t, int64_t>* numbers) {
+  return numbers->try_emplace(comm, std::ssize(*numbers)).first->second;
+}
+
 // Groups of ASTRA-sim are numbers above 0.
-std::string GroupName(uint32_t comm) {
-  return fmt::format("{}", comm + 1);
+std::string GroupName(int64_t number) {
+  return fmt::format("{}", number + 1);
 }
 
 class RankWriter {
  public:
-  RankWriter(const graph::Graph& graph, Rank rank, Notes* notes)
-      : graph_(graph), rank_(rank), notes_(notes) {}
+  RankWriter(const graph::Graph& graph, Rank rank, ChakraNumbers* comms, Notes* notes)
+      : graph_(graph), rank_(rank), comms_(*comms), notes_(notes) {}
 
   Result<std::string> Run(int64_t* written) {
     PRISM_ASSIGN_OR_RETURN(tasks_, RaiseRank(graph_, rank_, notes_));
@@ -83,9 +88,7 @@ class RankWriter {
         deps.insert(edge.on);
       }
     }
-    if (begins > 0) {
-      KeepLatest(&deps);
-    }
+    KeepLatest(&deps);
     notes_->Add("waits for the start of a task become waits for what that task waits for", begins);
     node->data_deps.assign(deps.begin(), deps.end());
     if (begin_awaited_[index]) {
@@ -117,11 +120,15 @@ class RankWriter {
       node->on_cpu = true;
       return;
     }
-    node->stream = task.resource;
     if (program.kind[task.name] == graph::OpKind::kKernel) {
-      node->name = graph_.string(graph_.signatures[program.signature[task.name]].name);
+      const graph::KernelSignature& kernel = graph_.signatures[program.signature[task.name]];
+      node->name = graph_.string(kernel.name);
+      node->on_cpu = graph_.string(kernel.framework_op) == kChakraCpuOp;
     } else {
       node->name = program.kind[task.name] == graph::OpKind::kMemcpy ? "memcpy" : "memset";
+    }
+    if (!node->on_cpu) {
+      node->stream = StreamOf(task.resource);
     }
   }
 
@@ -132,8 +139,7 @@ class RankWriter {
     node->bytes = task.value;
     node->source = is_send ? rank_.value() : task.peer;
     node->destination = is_send ? task.peer : rank_.value();
-    node->tag = task.comm;
-    node->stream = task.resource;
+    node->tag = NumberByUse(task.comm, &comms_.tags);
   }
 
   void FillCollective(const Task& task, ChakraNode* node) {
@@ -149,33 +155,41 @@ class RankWriter {
       notes_->Add("all_gathers whose size is not a multiple of their ranks are rounded up",
                   shape.bytes % members != 0 ? 1 : 0);
     }
-    node->group = GroupName(task.comm);
+    node->group = GroupName(NumberByUse(task.comm, &comms_.groups));
     node->group_label = graph_.strings[graph_.communicators.name[task.comm]];
-    node->stream = task.resource;
+    node->stream = StreamOf(task.resource);
     node->dtype = static_cast<int64_t>(shape.dtype);
     node->reduce = static_cast<int64_t>(shape.reduce);
     node->root = shape.root;
   }
 
+  // As they are first used, too.
+  int64_t StreamOf(uint16_t stream) {
+    return streams_.try_emplace(stream, std::ssize(streams_)).first->second;
+  }
+
   const graph::Graph& graph_;
   Rank rank_;
+  ChakraNumbers& comms_;
   Notes* notes_;
+  std::map<uint16_t, int64_t> streams_;
   TaskGraph tasks_;
   TaskEdgeIndex index_;
   std::vector<bool> begin_awaited_;           // by task
   std::vector<std::vector<uint64_t>> waits_;  // by task whose begin is awaited
 };
 
-std::string GroupsJson(const graph::Graph& graph) {
+std::string GroupsJson(const graph::Graph& graph, const ChakraNumbers& comms) {
+  std::vector<uint32_t> used(comms.groups.size());
+  for (const auto& [comm, number] : comms.groups) {
+    used[static_cast<size_t>(number)] = comm;
+  }
   std::string text;
   JsonWriter json(&text, JsonWriter::Style::kOneLine);
   json.BeginObject();
-  for (uint32_t comm = 0; comm < graph.communicators.size(); ++comm) {
-    json.Key(GroupName(comm)).BeginArray();
-    for (const uint32_t member : graph.communicators.members_of(CommId(comm))) {
-      json.Value(member);
-    }
-    json.EndArray();
+  for (size_t number = 0; number < used.size(); ++number) {
+    json.ArrayField(GroupName(static_cast<int64_t>(number)),
+                    graph.communicators.members_of(CommId(used[number])));
   }
   json.EndObject();
   return text + "\n";
@@ -231,11 +245,9 @@ AstraNetwork NetworkOf(const graph::ClusterSpec& cluster, uint32_t ranks, Notes*
   return {{"Switch", "Switch"}, {per_node, ranks / per_node}, {links, between}, {base, latency}};
 }
 
-Result<std::string> ChakraTrace(const graph::Graph& graph,
-                                Rank rank,
-                                Notes* notes,
-                                int64_t* nodes) {
-  return RankWriter(graph, rank, notes).Run(nodes);
+Result<std::string> ChakraTrace(
+    const graph::Graph& graph, Rank rank, ChakraNumbers* numbers, Notes* notes, int64_t* nodes) {
+  return RankWriter(graph, rank, numbers, notes).Run(nodes);
 }
 
 Result<ExportResult> ExportChakra(const graph::Graph& graph, const std::string& prefix) {
@@ -247,12 +259,13 @@ Result<ExportResult> ExportChakra(const graph::Graph& graph, const std::string& 
     result.bytes += static_cast<int64_t>(bytes.size());
     return files.Write(suffix, bytes);
   };
+  ChakraNumbers comms;
   for (uint32_t rank = 0; rank < graph.ranks.size(); ++rank) {
     PRISM_ASSIGN_OR_RETURN(const std::string bytes,
-                           ChakraTrace(graph, Rank(rank), &result.notes, &result.tasks));
+                           ChakraTrace(graph, Rank(rank), &comms, &result.notes, &result.tasks));
     PRISM_RETURN_IF_ERROR(write(fmt::format(".{}.et", rank), bytes));
   }
-  PRISM_RETURN_IF_ERROR(write(".groups.json", GroupsJson(graph)));
+  PRISM_RETURN_IF_ERROR(write(".groups.json", GroupsJson(graph, comms)));
   const AstraNetwork network = NetworkOf(graph.cluster, graph.ranks.size(), &result.notes);
   PRISM_RETURN_IF_ERROR(write(".network.yml", AstraNetworkText(network)));
   PRISM_RETURN_IF_ERROR(files.Commit());

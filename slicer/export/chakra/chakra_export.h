@@ -1,8 +1,11 @@
 // A graph → Chakra execution traces as ASTRA-sim reads them: PREFIX.<rank>.et for every rank,
-// PREFIX.groups.json with the members of every communicator (its --comm-group-configuration), and
+// PREFIX.groups.json with the members of the communicators of collectives (its
+// --comm-group-configuration), and
 // PREFIX.network.yml with the cluster's links as far as that format can express them.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <string>
 
 #include "graph/base/status.h"
@@ -19,7 +22,16 @@ Result<ExportResult> ExportChakra(const graph::Graph& graph, const std::string& 
 // which is noted.
 AstraNetwork NetworkOf(const graph::ClusterSpec& cluster, uint32_t ranks, Notes* notes);
 
-// The trace of one rank, and the number of trace nodes.
-Result<std::string> ChakraTrace(const graph::Graph& graph, Rank rank, Notes* notes, int64_t* nodes);
+// Communicators by their id in the graph, numbered as they are first used by collectives (groups)
+// and by messages (tags), so that an export of what was imported has the same numbers.
+struct ChakraNumbers {
+  std::map<uint32_t, int64_t> groups;
+  std::map<uint32_t, int64_t> tags;
+};
+
+// The trace of one rank. `numbers` are those of all ranks; the number of trace nodes is added to
+// `nodes`.
+Result<std::string> ChakraTrace(
+    const graph::Graph& graph, Rank rank, ChakraNumbers* numbers, Notes* notes, int64_t* nodes);
 
 }  // namespace prism::slicer

@@ -124,7 +124,12 @@ class WorkloadReader {
     if (!number.has_value() || *number < 0) {
       return lines_.Wrong(fmt::format("'{}' is not a number for {}", words->front(), key));
     }
-    workload_.numbers[std::string(key)] = *number;
+    const auto [known, is_new] = workload_.numbers.try_emplace(std::string(key), *number);
+    if (!is_new && key != kListed && known->second != *number) {
+      return lines_.Wrong(
+          fmt::format("'{}' is there twice, as {} and {}", key, known->second, *number));
+    }
+    known->second = *number;
     *words = words->subspan(1);
     return OkStatus();
   }

@@ -10,11 +10,11 @@
 
 #include <fmt/format.h>
 
-#include "graph/base/file.h"
 #include "graph/program/collective_kinds.h"
 #include "graph/validate/limits.h"
 #include "slicer/import/astra/workload_file.h"
 #include "slicer/import/chakra/process_groups.h"
+#include "slicer/import/source_files.h"
 
 namespace prism::slicer {
 namespace {
@@ -447,7 +447,7 @@ Result<ImportResult> ImportLayersText(std::string_view text,
 Result<ImportResult> ImportLayers(const std::string& path,
                                   const ImportOptions& options,
                                   const LayerOptions& layers) {
-  PRISM_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  PRISM_ASSIGN_OR_RETURN(const std::string text, ReadSource(path));
   return ImportLayersText(text, path, options, layers);
 }
 

@@ -109,7 +109,8 @@ class TraceReader {
         node.duration_ns.value_or(0) > static_cast<int64_t>(kMaxMicros * 1000)) {
       return Wrong(node, "its duration is longer than 11 days or negative");
     }
-    task->name = shared_.assembly->KernelName(node.name);
+    task->name = shared_.assembly->KernelName(node.name, {},
+                                              node.on_cpu ? kChakraCpuOp : std::string_view());
     task->value = node.duration_ns.value_or(static_cast<int64_t>(node.duration_us * 1000));
     notes_.Add("compute nodes without a duration take no time",
                node.duration_us == 0 && !node.duration_ns ? 1 : 0);

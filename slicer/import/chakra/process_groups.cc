@@ -15,9 +15,11 @@ namespace {
 
 using Json = nlohmann::json;
 
+// `all`: how many an empty list means.
 Status ReadRanks(const Json& list,
                  const std::string& where,
                  uint32_t ranks,
+                 uint32_t all,
                  std::vector<uint32_t>* members) {
   if (!list.is_array()) {
     return BadFile(fmt::format("{}: a list of ranks is expected", where));
@@ -30,7 +32,7 @@ Status ReadRanks(const Json& list,
     members->push_back(entry.get<uint32_t>());
   }
   if (members->empty()) {
-    members->resize(ranks);
+    members->resize(all);
     std::iota(members->begin(), members->end(), 0U);
   }
   std::ranges::sort(*members);
@@ -51,7 +53,7 @@ Status ReadGroupFile(std::string_view text,
   for (const auto& [name, list] : document.items()) {
     std::vector<uint32_t> members;
     PRISM_RETURN_IF_ERROR(
-        ReadRanks(list, fmt::format("{}: group {}", file, name), ranks, &members));
+        ReadRanks(list, fmt::format("{}: group {}", file, name), ranks, ranks, &members));
     (*groups)[name] = std::move(members);
   }
   return OkStatus();
@@ -62,11 +64,17 @@ Status ReadGroupNode(std::string_view values,
                      uint32_t ranks,
                      ProcessGroups* groups) {
   constexpr size_t kQuotes = 2;  // "['" and "']" of a list of Python
-  if (values.size() < 2 * kQuotes) {
-    return OkStatus();
-  }
-  const Json document =
-      Json::parse(values.substr(kQuotes, values.size() - 2 * kQuotes), nullptr, false);
+  return values.size() < 2 * kQuotes
+             ? OkStatus()
+             : ReadGroupList(values.substr(kQuotes, values.size() - 2 * kQuotes), file, ranks,
+                             groups);
+}
+
+Status ReadGroupList(std::string_view json,
+                     const std::string& file,
+                     uint32_t ranks,
+                     ProcessGroups* groups) {
+  const Json document = Json::parse(json, nullptr, false);
   if (!document.is_array()) {
     return BadFile(fmt::format("{}: the node that lists process groups has no JSON list", file));
   }
@@ -76,9 +84,11 @@ Status ReadGroupNode(std::string_view values,
       return BadFile(fmt::format("{}: a process group lacks pg_name or ranks", file));
     }
     const auto name = group.at("pg_name").get<std::string>();
+    const Json size = group.value("pg_size", Json());
+    const bool is_sized = size.is_number_unsigned() && size.get<uint64_t>() < ranks;
     std::vector<uint32_t> members;
-    PRISM_RETURN_IF_ERROR(
-        ReadRanks(group.at("ranks"), fmt::format("{}: group {}", file, name), ranks, &members));
+    PRISM_RETURN_IF_ERROR(ReadRanks(group.at("ranks"), fmt::format("{}: group {}", file, name),
+                                    ranks, is_sized ? size.get<uint32_t>() : ranks, &members));
     (*groups)[name] = std::move(members);
   }
   return OkStatus();

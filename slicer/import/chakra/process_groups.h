@@ -22,8 +22,14 @@ Status ReadGroupFile(std::string_view text,
                      ProcessGroups* groups);
 
 // The values of a node "## process_group:init ##": ['[{"pg_name": "0", "ranks": [0, 1], ...}]'].
-// An empty list of ranks means all.
+// An empty list of ranks means all of "pg_size", else of the job.
 Status ReadGroupNode(std::string_view values,
+                     const std::string& file,
+                     uint32_t ranks,
+                     ProcessGroups* groups);
+
+// The same without the quotes of Python.
+Status ReadGroupList(std::string_view json,
                      const std::string& file,
                      uint32_t ranks,
                      ProcessGroups* groups);

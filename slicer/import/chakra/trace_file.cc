@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "slicer/import/chakra/chakra.pb.h"
+#include "slicer/import/chakra/trace_json.h"
 
 namespace prism::slicer {
 namespace {
@@ -197,8 +198,9 @@ void AddCommunication(const ChakraNode& node, chakra::Node* message) {
 Status ReadChakraTrace(std::string_view bytes,
                        const std::string& file,
                        const std::function<Status(const ChakraNode&)>& take) {
-  if (bytes.starts_with("\x1f\x8b")) {
-    return BadFile(fmt::format("{}: is compressed; gunzip it first", file));
+  if (IsChakraJson(bytes)) {
+    return ReadChakraJson(bytes, file,
+                          [&](const chakra::Node& node) { return take(NodeOf(node)); });
   }
   MessageReader reader(bytes, file);
   chakra::GlobalMetadata metadata;

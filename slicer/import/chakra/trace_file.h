@@ -1,5 +1,6 @@
 // Chakra execution traces (.et) as plain values: nodes with the few attributes that say when they
-// run and what they move. The generated protobuf types stay inside trace_file.cc.
+// run and what they move. The generated protobuf types stay inside trace_file.cc
+// and trace_json.cc.
 //
 // Attributes, by the names that Chakra's converters and ASTRA-sim use: is_cpu_op, stream,
 // comm_type, comm_size, comm_src, comm_dst, comm_tag, pg_name, involved_dim. comm_size means what
@@ -52,6 +53,9 @@ inline constexpr graph::CollectiveKind kChakraKinds[] = {
     graph::CollectiveKind::kAllToAll,      graph::CollectiveKind::kReduceScatter,
     graph::CollectiveKind::kReduceScatter, graph::CollectiveKind::kAllReduce,
 };
+
+// The framework op of kernels that stand for nodes of a CPU: an export makes them such nodes again.
+inline constexpr std::string_view kChakraCpuOp = "chakra::cpu";
 
 struct ChakraNode {
   uint64_t id = 0;

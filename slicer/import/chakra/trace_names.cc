@@ -16,7 +16,10 @@ namespace {
 
 // "trace.12.et.gz" → "trace.12"; "" for other endings.
 std::string_view StemOfTrace(std::string_view path) {
-  for (const std::string_view ending : {std::string_view(".et"), std::string_view(".et.gz")}) {
+  for (const std::string_view packed : {".gz", ".zst"}) {
+    path.remove_suffix(path.ends_with(packed) ? packed.size() : 0);
+  }
+  for (const std::string_view ending : {".et", ".json"}) {
     if (path.ends_with(ending)) {
       return path.substr(0, path.size() - ending.size());
     }

@@ -1,4 +1,5 @@
-// The files of a set of Chakra traces: PREFIX.<rank>.et, or gzipped PREFIX.<rank>.et.gz.
+// The files of a set of Chakra traces: PREFIX.<rank>.et or, as JSON, .json, packed (.gz, .zst) or
+// not.
 #pragma once
 
 #include <cstdint>

@@ -8,11 +8,11 @@
 
 #include <fmt/format.h>
 
-#include "graph/base/file.h"
 #include "graph/base/hash.h"
 #include "slicer/import/goal/goal_binary.h"
 #include "slicer/import/goal/goal_limits.h"
 #include "slicer/import/goal/goal_text.h"
+#include "slicer/import/source_files.h"
 
 namespace prism::slicer {
 namespace {
@@ -194,8 +194,8 @@ Result<ImportResult> ImportGoalBytes(std::string_view bytes,
 }
 
 Result<ImportResult> ImportGoal(const std::string& path, const ImportOptions& options) {
-  PRISM_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
-  return ImportGoalBytes(file.bytes(), path, options);
+  PRISM_ASSIGN_OR_RETURN(const SourceFiles opened, SourceFiles::Open({path}));
+  return ImportGoalBytes(opened.sources().front().bytes, path, options);
 }
 
 }  // namespace prism::slicer

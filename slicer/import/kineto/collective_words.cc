@@ -78,9 +78,14 @@ int64_t BytesOf(const KinetoCollective& noted) {
   return noted.elements * DataTypeBytes(NotedType(noted.dtype));
 }
 
-bool IsNcclKernel(std::string_view kernel) {
-  return kernel.starts_with("ncclKernel") || kernel.starts_with("ncclDevKernel") ||
-         kernel.starts_with("ncclSymkDevKernel") || kernel.starts_with("ncclSymDevKernel");
+bool IsCollective(const KinetoRange& task) {
+  constexpr std::string_view kLibraries[] = {"nccl", "rccl", "msccl"};
+  std::string_view kernel = task.name;
+  kernel.remove_prefix(kernel.starts_with("void ") ? std::string_view("void ").size() : 0);
+  const bool is_of_library = std::ranges::any_of(
+      kLibraries, [&](std::string_view library) { return kernel.starts_with(library); });
+  return !task.collective.name.empty() ||
+         (is_of_library && kernel.find("Kernel") != std::string_view::npos);
 }
 
 bool IsOtherCommunication(std::string_view kernel) {

@@ -9,8 +9,10 @@
 
 namespace prism::slicer {
 
-// Whether NCCL runs it: "ncclDevKernel_AllReduce_Sum_f32_RING_LL(...)".
-bool IsNcclKernel(std::string_view kernel);
+// Whether a process group runs it: NCCL ("ncclDevKernel_AllReduce_Sum_f32_RING_LL(...)", and
+// "ncclAllReduceRingLLKernel_sum_f32(...)" up to 2.9), what derives from it, or any kernel that
+// PyTorch noted as a collective.
+bool IsCollective(const KinetoRange& task);
 
 // Whether another library runs it that communicates by itself (DeepEP, NVSHMEM, custom
 // all_reduces): kinds of what such kernels do are those of their names, what they move is not

@@ -4,25 +4,24 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <string>
 #include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "graph/base/check.h"
+#include "graph/base/parse_number.h"
 #include "graph/base/units.h"
 #include "graph/validate/limits.h"
+#include "slicer/import/kineto/execution_trace.h"
 #include "slicer/import/kineto/measured_transfers.h"
 #include "slicer/import/kineto/step_program.h"
-#include "slicer/import/kineto/trace_file.h"
 
 namespace prism::slicer {
 namespace {
 
 // Of its step: what a rank waits less than others that enters collectives clearly later.
 constexpr double kLeastLate = 0.1;
-constexpr size_t kMaxTraceBytes = size_t{1} << 34U;  // of one that was packed
 
 // Reads one profile after the other, then builds all ranks.
 class KinetoImport {
@@ -50,6 +49,7 @@ class KinetoImport {
                                       : "that of median duration in the first profile"),
                       trace.steps.size() > 1 ? 1 : 0);
     result_.notes.Add("names of more than 4,096 bytes are cut there", trace.long_names);
+    result_.notes.Add("calls and GPU tasks that are in a profile twice count once", trace.repeated);
     result_.notes.Add("events whose times are no numbers, or negative, are left out",
                       trace.untimed);
     if (result_.gpu.empty()) {
@@ -277,13 +277,56 @@ class KinetoImport {
   ImportResult result_;
 };
 
+// What the name of a file says after "rank": profiles that do not state their rank are often called
+// so. -1: nothing.
+int64_t RankInName(std::string_view name) {
+  constexpr std::string_view kWord = "rank";
+  name.remove_prefix(name.find_last_of('/') + 1);
+  const size_t word = name.rfind(kWord);
+  if (word == std::string_view::npos) {
+    return -1;
+  }
+  std::string_view digits = name.substr(word + kWord.size());
+  digits.remove_prefix(digits.starts_with('_') || digits.starts_with('-') ? 1 : 0);
+  digits = digits.substr(0, digits.find_first_not_of("0123456789"));
+  int64_t rank = -1;
+  return ParseNumber(digits, &rank) ? rank : -1;
+}
+
+// The job that was profiled.
+struct ProfiledJob {
+  std::vector<int64_t> ranks;  // by profile
+  uint32_t world = 0;
+};
+
+// Those that the profiles state; if none does, those of the names of the files if all have one, or
+// the order.
+std::vector<int64_t> RanksOf(const ReadProfiles& profiles, Notes* notes) {
+  std::vector<int64_t> stated;
+  std::set<int64_t> named;
+  for (size_t i = 0; i < profiles.traces.size(); ++i) {
+    stated.push_back(profiles.traces[i].rank);
+    named.insert(RankInName(profiles.names[i]));
+  }
+  const bool none = std::ranges::all_of(stated, [](int64_t rank) { return rank < 0; });
+  const bool by_name = none && named.size() == stated.size() && !named.contains(-1);
+  for (size_t i = 0; i < stated.size(); ++i) {
+    stated[i] = stated[i] >= 0 ? stated[i]
+                : by_name      ? RankInName(profiles.names[i])
+                               : static_cast<int64_t>(i);
+  }
+  notes->Add("profiles do not say which rank they are of; the names of their files do",
+             by_name ? std::ssize(stated) : 0);
+  return stated;
+}
+
 // The highest rank that a profile names, its own included; -1: none.
-int64_t HighestRank(const KinetoTrace& trace) {
-  int64_t highest = trace.rank;
+int64_t HighestRank(const KinetoTrace& trace, int64_t rank) {
+  int64_t highest = rank;
   for (const std::vector<KinetoRange>* ranges : {&trace.issues, &trace.tasks}) {
     for (const KinetoRange& range : *ranges) {
-      if (!range.collective.ranks.empty()) {
-        highest = std::max<int64_t>(highest, range.collective.ranks.back());
+      if (!range.collective.ranks().empty()) {
+        highest = std::max<int64_t>(highest, range.collective.ranks().back());
       }
     }
   }
@@ -292,7 +335,7 @@ int64_t HighestRank(const KinetoTrace& trace) {
 
 // The ranks of the job that was profiled: as the files say, else the number of files, or the ranks
 // that process groups name.
-Result<uint32_t> WorldOf(const ReadProfiles& profiles) {
+Result<uint32_t> WorldOf(const ReadProfiles& profiles, const std::vector<int64_t>& of_profile) {
   const std::vector<KinetoTrace>& traces = profiles.traces;
   PRISM_CHECK(!traces.empty());
   int64_t world = traces.front().world;
@@ -305,8 +348,8 @@ Result<uint32_t> WorldOf(const ReadProfiles& profiles) {
   }
   if (world <= 0) {
     world = std::ssize(traces);
-    for (const KinetoTrace& trace : traces) {
-      world = std::max(world, HighestRank(trace) + 1);
+    for (size_t i = 0; i < traces.size(); ++i) {
+      world = std::max(world, HighestRank(traces[i], of_profile[i]) + 1);
     }
   }
   if (world > graph::kMaxRanks) {
@@ -318,18 +361,17 @@ Result<uint32_t> WorldOf(const ReadProfiles& profiles) {
 
 // `paired`: whether sends and receives may be paired.
 ImportAttempt Attempt(const ReadProfiles& profiles,
-                      uint32_t world,
+                      const ProfiledJob& job,
                       const ImportOptions& options,
                       const KinetoChoice& choice,
                       bool paired) {
   const std::vector<KinetoTrace>& traces = profiles.traces;
   const uint32_t ranks =
-      options.target_gpus > 0 ? static_cast<uint32_t>(options.target_gpus) : world;
+      options.target_gpus > 0 ? static_cast<uint32_t>(options.target_gpus) : job.world;
   GraphAssembly assembly(ranks);
-  KinetoImport import(choice, world, ranks, &assembly);
+  KinetoImport import(choice, job.world, ranks, &assembly);
   for (size_t i = 0; i < traces.size(); ++i) {
-    const int64_t rank = traces[i].rank >= 0 ? traces[i].rank : static_cast<int64_t>(i);
-    if (Status added = import.AddProfile(rank, traces[i], profiles.names[i]); !added.ok()) {
+    if (Status added = import.AddProfile(job.ranks[i], traces[i], profiles.names[i]); !added.ok()) {
       return {std::move(added)};
     }
   }
@@ -338,10 +380,11 @@ ImportAttempt Attempt(const ReadProfiles& profiles,
   }
   ImportResult result = import.TakeResult();
   result.bytes_read = profiles.bytes;
+  result.notes.Add("matrix products have their shapes from execution traces", profiles.joined);
   result.notes.Add(
       fmt::format(
           "profiles do not say how many ranks their job has; taken as {}, the number they name",
-          world),
+          job.world),
       traces.front().world > 0 ? 0 : 1);
   graph::ParallelSizes parallel;
   parallel.dp = static_cast<int32_t>(ranks);
@@ -354,37 +397,75 @@ ImportAttempt Attempt(const ReadProfiles& profiles,
   return attempt;
 }
 
+// The k-th execution trace belongs to the k-th profile.
+Status JoinInOrder(const std::vector<const TraceSource*>& executed,
+                   const KinetoChoice& choice,
+                   ReadProfiles* read) {
+  for (size_t i = 0; i < executed.size(); ++i) {
+    const TraceSource& source = *executed[i];
+    if (i >= read->traces.size()) {
+      return BadFile(fmt::format(
+          "{}: is an execution trace without times; name the profile of the same run with it",
+          source.name));
+    }
+    KinetoTrace& profile = read->traces[i];
+    std::vector<KinetoRange> steps = profile.steps;
+    PRISM_ASSIGN_OR_RETURN(const ExecutionTrace trace,
+                           ReadExecutionTrace(source.bytes, source.name));
+    PRISM_ASSIGN_OR_RETURN(const int64_t joined,
+                           JoinExecutionTrace(trace, source.name, read->names[i], &profile));
+    if (choice.step >= 0 || !choice.range.empty()) {
+      profile.steps = std::move(steps);
+    }
+    read->joined += joined;
+    read->bytes += static_cast<int64_t>(source.bytes.size());
+  }
+  return OkStatus();
+}
+
 }  // namespace
 
 Result<ImportResult> ImportTraces(const ReadProfiles& profiles,
                                   const ImportOptions& options,
                                   const KinetoChoice& choice) {
-  PRISM_ASSIGN_OR_RETURN(const uint32_t world, WorldOf(profiles));
-  ImportAttempt paired = Attempt(profiles, world, options, choice, true);
-  if (paired.result.ok() || !paired.stalls) {
-    return std::move(paired.result);
+  Notes notes;
+  ProfiledJob job = {RanksOf(profiles, &notes), 0};
+  PRISM_ASSIGN_OR_RETURN(job.world, WorldOf(profiles, job.ranks));
+  ImportAttempt attempt = Attempt(profiles, job, options, choice, true);
+  if (!attempt.result.ok() && attempt.stalls) {
+    attempt = Attempt(profiles, job, options, choice, false);
   }
-  return Attempt(profiles, world, options, choice, false).result;
+  if (attempt.result.ok()) {
+    attempt.result->notes.Add(notes);
+  }
+  return std::move(attempt.result);
 }
 
 Result<ImportResult> ImportKinetoBytes(const std::vector<TraceSource>& profiles,
                                        const ImportOptions& options,
                                        const KinetoChoice& choice) {
   ReadProfiles read;
+  std::vector<const TraceSource*> executed;
   for (const TraceSource& profile : profiles) {
+    if (IsExecutionTrace(profile.bytes)) {
+      executed.push_back(&profile);
+      continue;
+    }
     PRISM_ASSIGN_OR_RETURN(KinetoTrace trace,
                            ReadKinetoTrace(profile.bytes, profile.name, choice.range));
     read.traces.push_back(std::move(trace));
     read.names.push_back(profile.name);
     read.bytes += static_cast<int64_t>(profile.bytes.size());
   }
+  PRISM_RETURN_IF_ERROR(JoinInOrder(executed, choice, &read));
   return ImportTraces(read, options, choice);
 }
 
 Result<ImportResult> ImportKineto(const std::vector<std::string>& files,
                                   const ImportOptions& options,
                                   const KinetoChoice& choice) {
-  PRISM_ASSIGN_OR_RETURN(const SourceFiles opened, SourceFiles::Open(files, kMaxTraceBytes));
+  PRISM_ASSIGN_OR_RETURN(const SourceFiles opened,
+                         SourceFiles::Open(files, kMostUnpackedBytes, true));
   return ImportKinetoBytes(opened.sources(), options, choice);
 }
 

@@ -24,13 +24,15 @@ struct ReadProfiles {
   std::vector<KinetoTrace> traces;
   std::vector<std::string> names;  // of their files
   int64_t bytes = 0;               // of these
+  int64_t joined = 0;              // products whose shapes are from an execution trace
 };
 
 Result<ImportResult> ImportTraces(const ReadProfiles& profiles,
                                   const ImportOptions& options,
                                   const KinetoChoice& choice);
 
-// Files may be gzipped. Each says which rank it is, and of how many. A rank that nobody profiled
+// Files may be gzipped. Each says which rank it is, and of how many. Execution traces among them
+// (execution_trace.h) belong to the profiles in their order. A rank that nobody profiled
 // does what the next lower one with a profile does; in a job of options.target_gpus ranks, rank r
 // does what r modulo the profiled ones does, and process groups keep their sizes except those on
 // the outermost axis, which grow: the cluster says what their collectives cost.

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 
 #include "slicer/import/kineto/launch_queue.h"
@@ -29,33 +29,63 @@ TimeNs EffectOf(const HostCall& call) {
   return call.kind == HostCallKind::kSynchronise ? call.range->end_ns() : call.range->begin_ns;
 }
 
-// Indices into `tasks` by correlation, of those that have one.
-using TasksByCall = std::unordered_map<int64_t, std::vector<uint32_t>>;
-
-TasksByCall IndexTasks(const std::vector<KinetoRange>& tasks) {
-  TasksByCall by_call;
+// The correlation ids that tasks have, and the tasks' indices.
+std::vector<std::pair<int64_t, uint32_t>> IndexTasks(const std::vector<KinetoRange>& tasks) {
+  std::vector<std::pair<int64_t, uint32_t>> by_id;
   for (uint32_t task = 0; task < tasks.size(); ++task) {
     if (tasks[task].correlation > 0) {
-      by_call[tasks[task].correlation].push_back(task);
+      by_id.emplace_back(tasks[task].correlation, task);
     }
   }
-  return by_call;
+  std::ranges::sort(by_id);
+  return by_id;
 }
 
 }  // namespace
 
 HostCalls::HostCalls(const KinetoTrace& trace)
     : trace_(trace), tasks_(trace.calls.size()), has_call_(trace.tasks.size()) {
-  TasksByCall by_call = IndexTasks(trace.tasks);
-  for (size_t call = 0; call < trace.calls.size(); ++call) {
-    if (auto tasks = by_call.extract(trace.calls[call].correlation)) {
-      tasks_[call] = std::move(tasks.mapped());
+  const std::vector<std::pair<int64_t, uint32_t>> by_id = IndexTasks(trace.tasks);
+  for (const auto& [id, task] : by_id) {
+    by_call_.push_back(task);
+  }
+  Pair(by_id);
+  FindBlocked();
+}
+
+// Of calls that share a correlation id, the first launched all of its tasks: others are inside it
+// (the driver's), or wait for what it launched. If there are as many as tasks, one after the other,
+// the number was used again and each launched one.
+void HostCalls::Pair(const std::vector<std::pair<int64_t, uint32_t>>& by_id) {
+  std::map<size_t, std::vector<size_t>> calls_of;  // by place of the first task of several
+  for (size_t call = 0; call < trace_.calls.size(); ++call) {
+    const KinetoRange& range = trace_.calls[call];
+    const auto of_call = std::ranges::equal_range(by_id, range.correlation, {},
+                                                  &std::pair<int64_t, uint32_t>::first);
+    if (of_call.empty()) {
+      continue;
+    }
+    const auto place = static_cast<size_t>(of_call.begin() - by_id.begin());
+    if (!has_call_[of_call.front().second]) {
+      tasks_[call] = {by_call_.data() + place, of_call.size()};
       for (const uint32_t task : tasks_[call]) {
         has_call_[task] = true;
       }
     }
+    if (of_call.size() > 1) {
+      std::vector<size_t>& calls = calls_of[place];
+      if (calls.empty() || trace_.calls[calls.back()].end_ns() <= range.begin_ns) {
+        calls.push_back(call);
+      }
+    }
   }
-  FindBlocked();
+  for (const auto& [place, calls] : calls_of) {
+    if (calls.size() > 1 && calls.size() == tasks_[calls.front()].size()) {
+      for (size_t i = 0; i < calls.size(); ++i) {
+        tasks_[calls[i]] = {by_call_.data() + place + i, 1};
+      }
+    }
+  }
 }
 
 void HostCalls::FindBlocked() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "graph/base/time.h"
@@ -23,11 +24,11 @@ enum class HostCallKind : uint8_t {
 struct HostCall {
   HostCallKind kind = HostCallKind::kLaunch;
   const KinetoRange* range = nullptr;
-  std::vector<uint32_t> tasks;   // kLaunch: indices into KinetoTrace::tasks, by begin
-  uint32_t blocks_on = kNoTask;  // kLaunch: the task whose end made room in a full queue
+  std::span<const uint32_t> tasks;  // kLaunch: indices into KinetoTrace::tasks, by begin
+  uint32_t blocks_on = kNoTask;     // kLaunch: the task whose end made room in a full queue
 };
 
-// The calls of a profile, which must outlive this.
+// The calls of a profile, which must outlive this, as this must what it returns.
 class HostCalls {
  public:
   explicit HostCalls(const KinetoTrace& trace);
@@ -51,14 +52,15 @@ class HostCalls {
   [[nodiscard]] int64_t TasksWithoutCall(TimeNs begin, TimeNs end) const;
 
  private:
+  void Pair(const std::vector<std::pair<int64_t, uint32_t>>& by_id);
   void FindBlocked();
   [[nodiscard]] size_t FirstFrom(TimeNs begin) const;
 
   const KinetoTrace& trace_;
-  std::vector<std::vector<uint32_t>>
-      tasks_;                        // by call; of calls that share a correlation id, the first
-  std::vector<bool> has_call_;       // by task
-  std::vector<uint32_t> blocks_on_;  // by call: as HostCall has it
+  std::vector<uint32_t> by_call_;                 // tasks of one call beside each other
+  std::vector<std::span<const uint32_t>> tasks_;  // by call
+  std::vector<bool> has_call_;                    // by task
+  std::vector<uint32_t> blocks_on_;               // by call: as HostCall has it
   int64_t blocked_ = 0;
 };
 

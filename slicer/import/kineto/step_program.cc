@@ -18,7 +18,6 @@
 #include "graph/program/collective_kinds.h"
 #include "slicer/import/kineto/collective_words.h"
 #include "slicer/import/kineto/product_shapes.h"
-#include "slicer/import/kineto/step_calls.h"
 #include "slicer/import/kineto/step_streams.h"
 
 namespace prism::slicer {
@@ -71,7 +70,7 @@ TransferKey KeyOf(const KinetoCollective& noted,
                   const std::optional<graph::CollectiveShape>& shape) {
   const std::string kind = shape ? graph::CollectiveKindName(shape->kind) : noted.name;
   return {kind, shape ? -1 : noted.source + (noted.destination << 32U),
-          shape ? shape->bytes : noted.elements, noted.group, noted.ranks.size()};
+          shape ? shape->bytes : noted.elements, noted.group, noted.ranks().size()};
 }
 
 // The shortest time of each collective over all steps, by its position in the step. Only if all
@@ -84,7 +83,7 @@ std::vector<DurationNs> ShortestCollectives(const KinetoTrace& trace, const Host
     std::vector<std::string> own_names;
     for (const HostCall& call : calls.In(step.begin_ns, step.end_ns())) {
       for (const uint32_t task : call.tasks) {
-        if (IsNcclKernel(trace.tasks[task].name)) {
+        if (IsCollective(trace.tasks[task])) {
           durations.push_back(trace.tasks[task].duration_ns);
           own_names.push_back(trace.tasks[task].name);
         }
@@ -176,7 +175,7 @@ class StepBuilder {
       program().Append({.kind = OpKind::kStreamSync,
                         .flags = graph::kLaunchedWithPrevious,
                         .stream = streams_->Of(call.tasks.back()).stream});
-      ReturnFromWait(std::max(last.end_ns(), call.range->begin_ns), call_end);
+      ReturnFromWait(call.tasks.back(), call.range->begin_ns, call_end);
     }
     return OkStatus();
   }
@@ -197,7 +196,7 @@ class StepBuilder {
   void FindShortestTransfers() {
     for (const HostCall& call : calls_.In(trace_.calls.front().begin_ns, kEndOfTime)) {
       for (const uint32_t task : call.tasks) {
-        if (!IsNcclKernel(TaskAt(task).name)) {
+        if (!IsCollective(TaskAt(task))) {
           continue;
         }
         const KinetoCollective& noted = notes_at_.At(TaskAt(task), *call.range);
@@ -220,15 +219,16 @@ class StepBuilder {
     if (entry.unseen_ns > 0) {
       // A copy: edits and slow GPUs change what the profile has, and nothing else.
       step_program_.notes.Add(
-          "gaps of streams that wait for nothing stay as they are, whatever kernels take, because "
-          "profiles lack some kernels of a CUDA graph");
+          "gaps of streams stay as they are, whatever kernels take, where profiles do not show "
+          "what "
+          "they wait for, such as kernels of a CUDA graph");
       program().Append(
           {.kind = OpKind::kMemcpy,
            .flags = graph::kLaunchedWithPrevious | graph::kDurationFixed | graph::kHostToDevice,
            .stream = entry.stream,
            .value = entry.unseen_ns});
     }
-    if (IsNcclKernel(TaskAt(task).name)) {
+    if (IsCollective(TaskAt(task))) {
       PRISM_RETURN_IF_ERROR(IssueNccl(task, call, entry.stream));
     } else if (IsOtherCommunication(TaskAt(task).name)) {
       IssueOther(task, entry.stream);
@@ -303,7 +303,7 @@ class StepBuilder {
                   place < shortest_.size() ? std::min(shortest_[place], own) : own, stream);
       return OkStatus();
     }
-    const std::optional<ProcessAxis> axis = AxisOf(noted.group, noted.ranks, world_);
+    const std::optional<ProcessAxis> axis = AxisOf(noted.group, noted.ranks(), world_);
     if (!axis || !IsComplete(noted)) {
       return BadFile(fmt::format("{}: {} process group '{}' {}", file_,
                                  axis ? "the file shows only some ranks of" : "the", noted.group,
@@ -319,10 +319,10 @@ class StepBuilder {
     const bool gathers = shape->kind == graph::CollectiveKind::kAllGather ||
                          shape->kind == graph::CollectiveKind::kGather;
     if (noted.is_input && gathers) {
-      shape->bytes *= noted.ranks.empty() ? world_ : std::ssize(noted.ranks);
+      shape->bytes *= noted.ranks().empty() ? world_ : std::ssize(noted.ranks());
     }
     step_program_.notes.Add("collectives without a process group have all ranks",
-                            noted.ranks.empty() ? 1 : 0);
+                            noted.ranks().empty() ? 1 : 0);
     program().Append({.kind = OpKind::kCollective,
                       .flags = graph::kLaunchedWithPrevious | graph::kDurationFixed,
                       .stream = stream,
@@ -334,12 +334,12 @@ class StepBuilder {
 
   // Whether the file shows all ranks of the group.
   static bool IsComplete(const KinetoCollective& noted) {
-    return noted.size <= 0 || noted.ranks.empty() || noted.size == std::ssize(noted.ranks);
+    return noted.size <= 0 || noted.ranks().empty() || noted.size == std::ssize(noted.ranks());
   }
 
   // As a kernel, until its other end is found. Ranks are those of the job, or places in the group.
   bool AddMessage(const KinetoCollective& noted, DurationNs shortest, uint32_t task) {
-    const std::vector<uint32_t>& ranks = noted.ranks;
+    const std::vector<uint32_t>& ranks = noted.ranks();
     const auto rank_of = [&](int64_t given) {
       const bool is_rank = std::ranges::binary_search(ranks, static_cast<uint32_t>(given));
       return is_rank || given >= std::ssize(ranks) ? static_cast<uint32_t>(given)
@@ -374,17 +374,19 @@ class StepBuilder {
       }
       return;
     }
-    const auto [latest, stream] = *std::prev(after);
+    const int stream = std::prev(after)->second;
     PassHostUntil(call.begin_ns);
     program().Append({.kind = OpKind::kStreamSync,
                       .flags = graph::kLaunchedWithPrevious,
                       .stream = static_cast<uint16_t>(-stream)});
-    ReturnFromWait(latest, call.end_ns());
+    ReturnFromWait(*last_task_[static_cast<size_t>(-stream)], call.begin_ns, call.end_ns());
   }
 
-  void ReturnFromWait(TimeNs awaited_end, TimeNs call_end) {
-    now_ = std::max(now_, std::min(awaited_end, call_end));
-    PassHostUntil(call_end);
+  // The streams' pauses, which the program lacks, are the host's: it goes on when it did.
+  void ReturnFromWait(uint32_t awaited, TimeNs begin, TimeNs end) {
+    const TimeNs awaited_end = TaskAt(awaited).end_ns() - streams_->Of(awaited).pauses_ns;
+    now_ = std::max(now_, std::min(std::max(awaited_end, begin), end));
+    PassHostUntil(end);
   }
 
   void PassHostUntil(TimeNs time) {

@@ -10,8 +10,10 @@ namespace {
 // The longest normal pause of a stream between two kernels, or between two copies.
 constexpr DurationNs kPauseNs = 20 * kNsPerUs;
 constexpr size_t kMaxStepStreams = 60'000;
-// With more streams, a task waits for at most that many others.
+// With more streams, a task waits for at most that many others, and all together for at most
+// kMostWaits times as many as there are tasks.
 constexpr size_t kManyStreams = 64;
+constexpr size_t kMostWaits = 2;
 // PyTorch's default stream, as CUPTI numbers it.
 constexpr int64_t kDefaultStream = 7;
 
@@ -72,7 +74,7 @@ void StepStreams::Take(const HostCall& call) {
         BeginsAsAnotherEnds(task, ready + kClockSkewNs)) {
       Wait(task, &entry);
     }
-    entry.unseen_ns = UnseenNs(task, call, entry);
+    FindPauses(task, call, &entry);
     streams_[entry.stream].issued.push_back(task);
     ends_.emplace(TaskAt(task).end_ns(), task);
   }
@@ -98,7 +100,8 @@ void StepStreams::Wait(uint32_t task, StreamTask* entry) {
 
 void StepStreams::WaitForLatest(uint32_t task, StreamTask* entry) {
   auto at = ends_.upper_bound({TaskAt(task).begin_ns + kClockSkewNs, kNoTask});
-  for (size_t looked = 0; looked < kManyStreams && at != ends_.begin(); ++looked) {
+  const size_t most = kMostWaits * tasks_.size();
+  for (size_t looked = 0; looked < kManyStreams && at != ends_.begin() && waits_ < most; ++looked) {
     --at;
     const uint16_t other = tasks_.at(at->second).stream;
     WaitFor(other, EndedBy(TaskAt(task).begin_ns, streams_[other]), entry);
@@ -115,6 +118,7 @@ void StepStreams::WaitFor(uint16_t other, uint32_t ended, StreamTask* entry) {
     known = ended;
     const uint32_t last = streams_[other].issued[ended - 1];
     entry->waits.push_back(last);
+    ++waits_;
     tasks_.at(last).is_awaited = true;
   }
 }
@@ -134,15 +138,26 @@ uint32_t StepStreams::EndedBy(TimeNs time_ns, const Stream& stream) const {
   return static_cast<uint32_t>(after - stream.issued.begin());
 }
 
-DurationNs StepStreams::UnseenNs(uint32_t task,
-                                 const HostCall& call,
-                                 const StreamTask& entry) const {
-  TimeNs ready = ReadyNs(call, streams_[entry.stream]);
-  for (const uint32_t on : entry.waits) {
-    ready = std::max(ready, TaskAt(on).end_ns());
+void StepStreams::FindPauses(uint32_t task, const HostCall& call, StreamTask* entry) const {
+  TimeNs ready = call.range->end_ns();
+  const auto wait_until = [&](TimeNs end, DurationNs pauses) {
+    if (end > ready) {
+      ready = end;
+      entry->pauses_ns = pauses;
+    }
+  };
+  const Stream& stream = streams_[entry->stream];
+  wait_until(stream.ended_before, 0);
+  if (!stream.issued.empty()) {
+    const uint32_t last = stream.issued.back();
+    wait_until(TaskAt(last).end_ns(), tasks_.at(last).pauses_ns);
   }
-  const DurationNs gap = TaskAt(task).begin_ns - ready;
-  return ready > call.range->end_ns() && gap > kPauseNs ? gap : 0;
+  for (const uint32_t on : entry->waits) {
+    wait_until(TaskAt(on).end_ns(), tasks_.at(on).pauses_ns);
+  }
+  const DurationNs gap = std::max<DurationNs>(0, TaskAt(task).begin_ns - ready);
+  entry->unseen_ns = ready > call.range->end_ns() && gap > kPauseNs ? gap : 0;
+  entry->pauses_ns += gap - entry->unseen_ns;
 }
 
 }  // namespace prism::slicer

@@ -27,6 +27,9 @@ struct StreamTask {
   // How long its stream had work, waited for nothing, and yet shows no task: profiles omit some of
   // the kernels of CUDA graphs. 0 for pauses that any stream has.
   DurationNs unseen_ns = 0;
+  // How much of the time until it begins no program shows: pauses of streams and the time from a
+  // launch to its first task, since its stream, or those that it waited for, last had no work.
+  DurationNs pauses_ns = 0;
 };
 
 class StepStreams {
@@ -60,9 +63,7 @@ class StepStreams {
   [[nodiscard]] TimeNs ReadyNs(const HostCall& call, const Stream& stream) const;
   [[nodiscard]] bool BeginsAsAnotherEnds(uint32_t task, TimeNs ready_ns) const;
   [[nodiscard]] uint32_t EndedBy(TimeNs time_ns, const Stream& stream) const;
-  [[nodiscard]] DurationNs UnseenNs(uint32_t task,
-                                    const HostCall& call,
-                                    const StreamTask& entry) const;
+  void FindPauses(uint32_t task, const HostCall& call, StreamTask* entry) const;
   [[nodiscard]] const KinetoRange& TaskAt(uint32_t task) const { return trace_->tasks[task]; }
 
   const KinetoTrace* trace_;
@@ -70,6 +71,7 @@ class StepStreams {
   std::vector<Stream> streams_;
   std::map<int64_t, bool> has_waited_;          // by thread: since its last launch
   std::set<std::pair<TimeNs, uint32_t>> ends_;  // of the tasks issued so far
+  size_t waits_ = 0;                            // of all tasks so far
   std::unordered_map<uint32_t, StreamTask> tasks_;
 };
 

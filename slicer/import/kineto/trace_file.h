@@ -9,22 +9,27 @@
 
 #include "graph/base/status.h"
 #include "graph/base/time.h"
+#include "slicer/import/kineto/rank_groups.h"
 
 namespace prism::slicer {
 
 // What a process group did, as PyTorch notes it at the kernel or at the range that issued it.
 struct KinetoCollective {
-  std::string name;             // "allreduce", "_allgather_base", ...; "": not noted
-  std::string dtype;            // "Float", "BFloat16"
-  int64_t elements = 0;         // of the larger buffer on one rank, or as below; 0: not noted
-  bool is_input = false;        // elements count what the rank contributes
-  int64_t source = -1;          // of a message between two ranks; -1: not noted
-  int64_t destination = -1;     // likewise
-  std::string group;            // name of the process group
-  std::vector<uint32_t> ranks;  // ascending; empty: not noted
-  int64_t size = 0;             // how many there are, of which `ranks` may be some; 0: not noted
+  std::string name;          // "allreduce", "_allgather_base", ...; "": not noted
+  std::string dtype;         // "Float", "BFloat16"
+  int64_t elements = 0;      // of the larger buffer on one rank, or as below; 0: not noted
+  bool is_input = false;     // elements count what the rank contributes
+  int64_t source = -1;       // of a message between two ranks; -1: not noted
+  int64_t destination = -1;  // likewise
+  std::string group;         // name of the process group
+  RankList members;          // null: not noted
+  int64_t size = 0;          // how many there are, of which `members` may be some; 0: not noted
 
-  bool operator==(const KinetoCollective&) const = default;
+  // Ascending; empty: not noted.
+  [[nodiscard]] const std::vector<uint32_t>& ranks() const {
+    static const std::vector<uint32_t> none;
+    return members == nullptr ? none : *members;
+  }
 };
 
 // A range of time. Times are those of the file in whole nanoseconds.
@@ -37,6 +42,7 @@ struct KinetoRange {
   int64_t stream = -1;       // GPU: as CUPTI numbers them
   int64_t correlation = -1;  // shared by a call and the GPU task that it launched
   int64_t bytes = 0;         // of a copy or memset; 0: not stated
+  int64_t process = -1;      // of the host; -1: not stated
   KinetoCollective collective;
 
   [[nodiscard]] TimeNs end_ns() const { return begin_ns + duration_ns; }
@@ -53,14 +59,15 @@ struct KinetoOp {
   [[nodiscard]] TimeNs end_ns() const { return begin_ns + duration_ns; }
 };
 
-// A matrix product of the framework (product_shapes.h), with the shapes of its inputs.
+// A matrix product of the framework (product_shapes.h).
 struct KinetoProduct {
   std::string name;
   TimeNs begin_ns = 0;
   DurationNs duration_ns = 0;
   int64_t thread = -1;
-  std::vector<std::vector<int64_t>> dims;
-  std::string type;  // of the first input
+  int64_t function = 0;                    // that PyTorch recorded; 0: not noted
+  std::vector<std::vector<int64_t>> dims;  // of the inputs; empty: not noted
+  std::string type;                        // of the first input
 };
 
 // An allocation of a framework, or what was freed, which has negative bytes; -1: not stated.
@@ -89,11 +96,13 @@ struct KinetoTrace {
   std::vector<KinetoRange> issues;  // host ranges that issue a collective: nccl:all_reduce
   std::vector<KinetoRange> tasks;   // kernels, copies and memsets of the GPU
   std::vector<KinetoProduct> products;
+  RankGroups groups;                 // that the file lists
   std::vector<KinetoOp> ops;         // only of KinetoParts::kAll, with issues
   std::vector<KinetoMemory> memory;  // likewise
   bool is_cut_off = false;           // the file ends early; what came before is kept
   int64_t long_names = 0;            // of events, of which only the first 4,096 bytes are kept
   int64_t untimed = 0;               // events left out: their times are no numbers, or negative
+  int64_t repeated = 0;              // calls and tasks left out: they are in the file once more
 };
 
 // `range`: name of the host ranges that are the steps; "": ProfilerStep#N.
@@ -102,5 +111,8 @@ Result<KinetoTrace> ReadKinetoTrace(std::string_view bytes,
                                     const std::string& file,
                                     const std::string& range = "",
                                     KinetoParts parts = KinetoParts::kCalls);
+
+// Gives collectives of the groups that the trace lists all ranks of their group.
+void CompleteGroups(KinetoTrace* trace);
 
 }  // namespace prism::slicer

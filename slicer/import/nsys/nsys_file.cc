@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/lower_case.h"
+#include "slicer/import/kineto/trace_events.h"
 #include "slicer/import/nsys/sqlite_rows.h"
 
 namespace prism::slicer {
@@ -86,6 +87,7 @@ class NsysReader {
         std::ranges::stable_sort(*ranges, {}, &KinetoRange::begin_ns);
       }
       std::ranges::stable_sort(trace.ops, {}, &KinetoOp::begin_ns);
+      DropRepeated(&trace);
     }
     std::ranges::stable_sort(traces, {},
                              [](const KinetoTrace& trace) { return trace.tasks.front().device; });

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <limits>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "graph/base/check.h"
 #include "graph/describe.h"

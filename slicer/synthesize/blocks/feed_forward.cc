@@ -13,8 +13,22 @@ DenseFeedForward::DenseFeedForward(const RankShape& rank, ParameterList* paramet
 
 void DenseFeedForward::Forward(BlockWriter* writer) const {
   ColumnForward(rank_, in_, writer);
+  AdaptBranches(AdapterForward, writer);
   ForwardActivation(writer);
   RowForward(rank_, out_, writer);
+  if (rank_.style.adapters_of_all) {
+    AdapterForward(rank_, out_, writer);
+  }
+}
+
+// Each branch of SwiGLU has adapters of its own.
+void DenseFeedForward::AdaptBranches(decltype(AdapterForward) adapt, BlockWriter* writer) const {
+  const int64_t branches = rank_.style.adapters_of_all ? rank_.ffn_matrices - 1 : 0;
+  Linear branch = in_;
+  for (int64_t i = 0; i < branches; ++i) {
+    branch.outputs = in_.outputs / branches;
+    adapt(rank_, branch, writer);
+  }
 }
 
 void DenseFeedForward::ForwardActivation(BlockWriter* writer) const {
@@ -30,9 +44,14 @@ void DenseFeedForward::ForwardEverySecondMatmul(BlockWriter* writer) const {
 }
 
 void DenseFeedForward::Backward(BackwardPart part, BlockWriter* writer) const {
+  const bool inputs = part != BackwardPart::kWeight;
+  if (inputs && rank_.style.adapters_of_all) {
+    AdapterBackward(rank_, out_, writer);
+  }
   RowBackward(rank_, out_, part, writer);
-  if (part != BackwardPart::kWeight) {
+  if (inputs) {
     ActivationBackward(rank_, activation_, writer);
+    AdaptBranches(AdapterBackward, writer);
   }
   ColumnBackward(rank_, in_, part, writer);
 }

@@ -2,6 +2,8 @@
 // a mixture of experts.
 #pragma once
 
+#include <memory>
+
 #include "graph/program/rank_shape.h"
 #include "slicer/synthesize/blocks/block_writer.h"
 #include "slicer/synthesize/blocks/linear.h"
@@ -40,10 +42,18 @@ class DenseFeedForward : public FeedForward {
   [[nodiscard]] uint32_t bias_parameter() const override { return out_.weight + 1; }
 
  private:
+  void AdaptBranches(decltype(AdapterForward) adapt, BlockWriter* writer) const;
+
   const RankShape& rank_;
   Linear in_;
   Linear out_;
   Activation activation_;
 };
+
+// A mixture of experts as Megatron-Core's MoE layer, with fused kernels (moe.cc).
+std::unique_ptr<FeedForward> MakeMixtureOfExperts(const RankShape& rank, ParameterList* parameters);
+
+// The same as the built-in workload runs it, op by op (workload_experts.cc).
+std::unique_ptr<FeedForward> MakeWorkloadExperts(const RankShape& rank, ParameterList* parameters);
 
 }  // namespace prism::slicer

@@ -52,6 +52,9 @@ class HeadWriter {
     writer_.Pointwise("aten::fill_", {scalar});
     writer_.Pointwise("aten::div", {scalar, Tensor(DataType::kFloat64, {})});
     writer_.Pointwise("aten::div", {Ids(DataType::kFloat32), Tensor(DataType::kInt64, {})});
+    if (rank_.style.chunked_head) {
+      ColumnForward(rank_, logits_, &writer_);
+    }
     if (Fused()) {
       FusedLossBackward();
     } else if (WholeVocabulary()) {

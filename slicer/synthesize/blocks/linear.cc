@@ -16,9 +16,6 @@ constexpr const char* kGemmFp4 = "cublasLtMatmul_nvfp4";
 // close enough at a fraction of the ops.
 constexpr int64_t kOverlapPieces = 4;
 
-// MLPerf's fine-tuning of Llama 2 70B; NeMo's recipes have 8 to 32.
-constexpr int64_t kAdapterRank = 16;
-
 DataType MatmulType(const RankShape& rank, const Linear& linear) {
   return linear.full_precision ? rank.dtype : rank.matmul;
 }
@@ -378,15 +375,20 @@ void AdapterForward(const RankShape& rank, const Linear& linear, BlockWriter* wr
   if (!rank.style.frozen_weights) {
     return;
   }
+  const int64_t width = rank.style.adapter_rank;
   const graph::TensorShape input = Tensor(rank.dtype, {rank.tokens(), linear.inputs});
   if (rank.style.adapter_dropout) {
     writer->Kernel("aten::native_dropout", "fused_dropout_kernel", {input});
   }
-  Linear narrow = {.inputs = linear.inputs, .outputs = kAdapterRank, .full_precision = true};
+  Linear narrow = {.inputs = linear.inputs, .outputs = width, .full_precision = true};
   LocalForward(rank, narrow, rank.tokens(), writer);
-  narrow = {.inputs = kAdapterRank, .outputs = linear.outputs, .full_precision = true};
+  narrow = {.inputs = width, .outputs = linear.outputs, .full_precision = true};
   LocalForward(rank, narrow, rank.tokens(), writer);
   const graph::TensorShape output = Tensor(rank.dtype, {rank.tokens(), linear.outputs});
+  if (rank.style.compiled) {
+    writer->Fused("scaled_add", {output, output, output});
+    return;
+  }
   writer->Pointwise("aten::mul", {output});
   writer->Pointwise("aten::add", {output, output});
 }
@@ -395,11 +397,12 @@ void AdapterBackward(const RankShape& rank, const Linear& linear, BlockWriter* w
   if (!rank.style.frozen_weights) {
     return;
   }
+  const int64_t width = rank.style.adapter_rank;
   const graph::TensorShape output = Tensor(rank.dtype, {rank.tokens(), linear.outputs});
   writer->Pointwise("aten::mul", {output});
   for (const Linear& narrow :
-       {Linear{.inputs = kAdapterRank, .outputs = linear.outputs, .full_precision = true},
-        Linear{.inputs = linear.inputs, .outputs = kAdapterRank, .full_precision = true}}) {
+       {Linear{.inputs = width, .outputs = linear.outputs, .full_precision = true},
+        Linear{.inputs = linear.inputs, .outputs = width, .full_precision = true}}) {
     InputGradientProduct(rank, narrow, rank.tokens(), writer);
     writer->Matmul("aten::mm", kGemm, WeightProduct(rank, narrow, rank.tokens()),
                    {Tensor(rank.dtype, {narrow.outputs, rank.tokens()}),

@@ -1,7 +1,6 @@
 #include "slicer/synthesize/blocks/mlp.h"
 
 #include <string>
-#include <vector>
 
 namespace prism::slicer {
 namespace {

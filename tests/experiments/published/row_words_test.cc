@@ -214,6 +214,32 @@ TEST(RowWords, gpus_that_no_replica_has_are_told) {
   EXPECT_GE(plan.assumption_spread, 0.2);
 }
 
+TEST(RowWords, what_the_column_extra_says_of_a_fine_tuning_is_typed) {
+  Fields fields = Gpt175B();
+  Set(&fields, "framework", "NeMo AutoModel (PyTorch FSDP2)");
+  Set(&fields, "run_kind", "LoRA");
+  Set(&fields, "gpu", "RTX A6000 48GB");
+  Set(&fields, "extra",
+      "attention=flash_attention_3;packing=none;lm_head=fused_chunked;tied=no;lora_rank=8;"
+      "lora targets q,k,v,o,gate,up,down;max_concurrent_runs=4");
+  const RowPlan plan = PlanOf(fields);
+  EXPECT_TRUE(plan.unknown_cells.empty());
+  EXPECT_EQ(plan.style.framework, "torchtitan");
+  EXPECT_EQ(plan.style.attention, graph::AttentionKind::kCudnn);
+  EXPECT_EQ(plan.style.packed_length, 0);
+  EXPECT_TRUE(plan.style.chunked_head && plan.style.adapters_of_all);
+  EXPECT_EQ(plan.style.adapter_rank, 8);
+  EXPECT_EQ(plan.style.adapter_sets, 4);
+  EXPECT_FALSE(plan.job.model.tied_embeddings);
+  EXPECT_EQ(plan.cluster.gpu, "gpus/rtx-a6000");
+  Set(&fields, "extra", "packing=none;lora targets q,v;attention=ring of rings");
+  const RowPlan narrow = PlanOf(fields);
+  EXPECT_FALSE(narrow.style.adapters_of_all);
+  EXPECT_THAT(narrow.unknown_cells, ::testing::ElementsAre("extra: attention=ring of rings"));
+  Set(&fields, "extra", "");
+  EXPECT_GT(PlanOf(fields).style.packed_length, 0);
+}
+
 TEST(RowWords, an_unknown_gpu_has_a_wide_interval) {
   EXPECT_GE(With(Gpt175B(), "gpu", "TPU v4").assumption_spread, 1);
   EXPECT_EQ(With(Gpt175B(), "gpu", "H100 80GB PCIe").cluster.gpu, "gpus/h100-pcie");

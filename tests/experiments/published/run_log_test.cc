@@ -1,6 +1,10 @@
 // Logs as frameworks print them, written anew.
 #include "experiments/published/run_log.h"
 
+#include <map>
+#include <string>
+#include <vector>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -47,6 +51,28 @@ TEST(RunLog, of_megatron_lm) {
   EXPECT_THAT(columns->at("extra"), AllOf(HasSubstr("swiglu"), HasSubstr("kv-channels=128"),
                                           HasSubstr("no-gradient-accumulation-fusion"),
                                           HasSubstr("transformer_impl=transformer_engine")));
+}
+
+TEST(RunLog, lines_may_end_as_those_of_windows_or_of_a_progress_bar) {
+  const std::vector<std::string> lines = {
+      "  world_size ...................................... 64",
+      "  swiglu .......................................... True",
+      "  transformer_impl ................................ transformer_engine",
+      " iteration        1/  10 | elapsed time per iteration (ms): 1250.0",
+      " iteration        2/  10 | elapsed time per iteration (ms): 1240.0"};
+  const auto columns_of = [&](const char* end) {
+    std::string log;
+    for (const std::string& line : lines) {
+      log += line + end;
+    }
+    Result<Columns> columns = ReadRunLog(log, "run.log");
+    EXPECT_TRUE(columns.ok()) << columns.status().message();
+    return columns.ok() ? *columns : Columns();
+  };
+  const Columns usual = columns_of("\n");
+  EXPECT_EQ(usual.at("num_gpus"), "64");
+  EXPECT_EQ(columns_of("\r\n"), usual);
+  EXPECT_EQ(columns_of("\r"), usual);
 }
 
 TEST(RunLog, of_torchtitan_with_colours) {

@@ -253,17 +253,36 @@ TEST(Compress, reads_what_gzip_packed) {
       "\x00\x03\xda\x38\x9a\xe8\x03\x00\x00"
       ""s;
   const std::string expected(1000, 'a');
-  EXPECT_TRUE(IsGzip(packed));
-  EXPECT_FALSE(IsGzip(expected));
-  EXPECT_EQ(*Gunzip(packed, 1000), expected);
-  EXPECT_EQ(*Gunzip(packed + packed, 1 << 20U), expected + expected);
-  EXPECT_THAT(Gunzip(packed, 999).status().message(), ::testing::HasSubstr("more than 999 bytes"));
-  EXPECT_THAT(Gunzip(packed.substr(0, packed.size() - 9), 1000).status().message(),
+  EXPECT_TRUE(IsPacked(packed));
+  EXPECT_FALSE(IsPacked(expected));
+  EXPECT_EQ(*Unpack(packed, 1000), expected);
+  EXPECT_EQ(*Unpack(packed + packed, 1 << 20U), expected + expected);
+  EXPECT_THAT(Unpack(packed, 999).status().message(), ::testing::HasSubstr("more than 999 bytes"));
+  EXPECT_THAT(Unpack(packed.substr(0, packed.size() - 9), 1000).status().message(),
               ::testing::HasSubstr("ends too early"));
-  EXPECT_EQ(*Gunzip(packed + std::string(512, '\0'), 1000), expected);  // as tar pads
+  EXPECT_EQ(*Unpack(packed + std::string(512, '\0'), 1000), expected);  // as tar pads
+  bool ends_early = false;
+  EXPECT_TRUE(
+      expected.starts_with(*Unpack(packed.substr(0, packed.size() - 9), 1000, &ends_early)));
+  EXPECT_TRUE(ends_early);
   std::string damaged = packed;
   damaged[packed.size() - 6] ^= 1;
-  EXPECT_THAT(Gunzip(damaged, 1000).status().message(), ::testing::HasSubstr("damaged"));
+  EXPECT_THAT(Unpack(damaged, 1000).status().message(), ::testing::HasSubstr("damaged"));
+}
+
+TEST(Compress, reads_what_zstd_packed) {
+  const std::string expected(100'000, 'a');
+  const std::string packed = Compress(expected);
+  ASSERT_TRUE(IsPacked(packed));
+  EXPECT_EQ(*Unpack(packed, 100'000), expected);
+  EXPECT_EQ(*Unpack(packed + packed, 1 << 20U), expected + expected);
+  EXPECT_THAT(Unpack(packed, 99'999).status().message(), ::testing::HasSubstr("more than 99999"));
+  const std::string cut = packed.substr(0, packed.size() - 1);
+  EXPECT_THAT(Unpack(cut, 100'000).status().message(), ::testing::HasSubstr("ends too early"));
+  bool ends_early = false;
+  EXPECT_TRUE(Unpack(cut, 100'000, &ends_early).ok() && ends_early);
+  EXPECT_THAT(Unpack(packed.substr(0, 4) + "????????", 100).status().message(),
+              ::testing::HasSubstr("damaged"));
 }
 
 // 100 MiB of zeros.
@@ -279,7 +298,7 @@ TEST(Compress, stops_at_a_ratio_that_no_trace_has) {
   ASSERT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
   packed.resize(stream.total_out);
   deflateEnd(&stream);
-  EXPECT_THAT(Gunzip(packed, size_t{1} << 34U).status().message(),
+  EXPECT_THAT(Unpack(packed, size_t{1} << 34U).status().message(),
               ::testing::HasSubstr("200 times its size"));
 }
 

@@ -32,6 +32,29 @@ a:10:10 [0] NCCL INFO AllReduce: 8388608 Bytes -> Algo Ring proto SIMPLE channel
 b:10:10 [0] misc.cc:47 NCCL WARN Cuda failure 'out of memory'
 )";
 
+// As a terminal, or Windows, or a launcher that colours its ranks has them.
+TEST(NcclLogs, colours_and_carriage_returns_are_no_part_of_lines) {
+  std::string dressed;
+  for (const char c : std::string(kLog)) {
+    dressed += c == '\n' ? "\x1b[0m\r\n" : std::string(1, c);
+  }
+  for (size_t at = dressed.find("NCCL"); at != std::string::npos; at = dressed.find("NCCL", at)) {
+    dressed.insert(at, "\x1b[1;32m");
+    at += 12;
+  }
+  const ScratchFolder folder;
+  folder.Write("plain.log", kLog);
+  folder.Write("dressed.log", dressed);
+  ASSERT_TRUE(IsNcclLog(folder / "dressed.log"));
+  const Result<TableReport> plain = ReportOfNcclLogs({folder / "plain.log"});
+  const Result<TableReport> report = ReportOfNcclLogs({folder / "dressed.log"});
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  EXPECT_EQ(report->notes, plain->notes);
+  for (size_t i = 0; i < report->tables.size(); ++i) {
+    EXPECT_EQ(report->tables[i].rows, plain->tables[i].rows) << report->tables[i].key;
+  }
+}
+
 TEST(NcclLogs, groups_channels_and_choices) {
   const ScratchFolder folder;
   folder.Write("nccl.log", kLog);

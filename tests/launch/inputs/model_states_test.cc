@@ -71,5 +71,35 @@ TEST(ModelStates, of_every_preset_are_those_counted_by_hand) {
   EXPECT_GE(models, 8);
 }
 
+// Of frozen weights only the adapters have gradients and moments.
+TEST(ModelStates, of_frozen_weights_are_their_values_and_those_of_the_adapters) {
+  graph::JobSpec job;
+  job.model.block = graph::BlockKind::kLlama;
+  job.model.layers = 2;
+  job.model.hidden = 512;
+  job.model.heads = job.model.kv_heads = 8;
+  job.model.ffn = 2048;
+  job.model.vocab = 1024;
+  job.seq_len = 256;
+  job.micro_batch_size = job.global_batch_size = 2;
+  job.parallel.dp = 2;
+  job.zero_stage = 3;
+  graph::TrainingStyle style;
+  style.built_in = false;
+  style.data_parallel = graph::DataParallelKind::kFsdp;
+  style.frozen_weights = style.adapters_of_all = true;
+  const auto states = replayer::StatesOfStage(job, style, 0);
+  ASSERT_TRUE(states.ok()) << states.status().message();
+  std::map<replayer::MemoryUse, int64_t> bytes;
+  for (const replayer::StateTensor& state : *states) {
+    bytes[state.use] += state.bytes;
+  }
+  const int64_t adapters = 2 * 16 * (8 * 512 + 3 * (512 + 2048)) / 2;
+  EXPECT_EQ(bytes[replayer::MemoryUse::kParameters],
+            4 * (CountedByHand(job.model, 256) / 2 + adapters));
+  EXPECT_EQ(bytes[replayer::MemoryUse::kGradients], 4 * adapters);
+  EXPECT_EQ(bytes[replayer::MemoryUse::kOptimizer], 8 * adapters);
+}
+
 }  // namespace
 }  // namespace prism::launch

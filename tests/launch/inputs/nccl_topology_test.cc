@@ -55,6 +55,17 @@ TEST(NcclTopology, a_machine_without_links_keeps_those_of_the_base) {
   EXPECT_EQ(notes.size(), 3U);
 }
 
+TEST(NcclTopology, attributes_may_be_in_either_quotes) {
+  const Result<NcclTopology> topology = ParseNcclTopology(
+      "<system><gpu dev='0' sm='90' note='\"'><nvlink count='18'/></gpu>"
+      "<net speed=\"400000\" name='a'/></system>",
+      "t.xml");
+  ASSERT_TRUE(topology.ok()) << topology.status().message();
+  EXPECT_EQ(topology->compute, 90);
+  EXPECT_EQ(topology->links, 18);
+  EXPECT_EQ(topology->nic_bytes_per_s, 50e9);
+}
+
 TEST(NcclTopology, other_files_are_refused) {
   for (const char* const text :
        {"", "<system", "<system></system>", "<gpu dev=\"0\"/>", "<system>\"<gpu =\"\"\"x"}) {

@@ -297,7 +297,8 @@ TEST(Options, printed_config_gives_the_same_options_again) {
 }
 
 TEST(Options, printed_config_says_where_host_times_are_from) {
-  for (const std::string from : {"fixed", "fixed:eager", "measured:2", "python", "a/host.toml"}) {
+  for (const std::string from :
+       {"auto", "fixed", "fixed:eager", "measured:2", "python", "a/host.toml"}) {
     const Result<CommandLine> line = ParseCommandLine({"--host-time", from});
     ASSERT_TRUE(line.ok()) << line.status().message();
     EXPECT_THAT(ConfigText(line->options, {}), HasSubstr("host_time = \"" + from + "\"\n"));

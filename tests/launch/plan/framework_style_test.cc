@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "launch/inputs/presets.h"
+#include "launch/plan/job_time.h"
 #include "launch/plan/peak_flops.h"
 #include "launch/plan/plan_space.h"
 #include "tests/launch/plan/small_search.h"
@@ -83,6 +84,17 @@ TEST(LackingFormat, is_told_of_a_gpu_that_has_it_not) {
   EXPECT_THAT(LackingFormat(hopper, Precision::kMxFloat8), HasSubstr("no MX formats"));
   EXPECT_THAT(LackingFormat(hopper, Precision::kNvFloat4), HasSubstr("no 4-bit products"));
   EXPECT_EQ(LackingFormat(blackwell, Precision::kNvFloat4), "");
+}
+
+TEST(JobTime, has_what_the_host_does_once_beside_a_graph_of_the_iteration) {
+  const graph::ParameterTable parameters = LoadCluster("h100-8x")->parameters;
+  const double once_s = parameters.Value("host.iteration_ns") * 1e-9;
+  const DurationNs second = 1'000'000'000;
+  graph::TrainingStyle style;
+  EXPECT_DOUBLE_EQ(SecondsOfIteration(second, style, parameters), 1 + once_s);
+  style.host_cost = graph::HostCost::kGraph;
+  EXPECT_DOUBLE_EQ(SecondsOfIteration(second, style, parameters), 1);
+  EXPECT_DOUBLE_EQ(SecondsOfIteration(0, style, parameters), once_s);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@ namespace {
 
 TEST(Harmless, control_characters_and_no_others_are_spelled_out) {
   EXPECT_EQ(Harmless("kernel<4>\tµs → 1 \U0001F600\n"), "kernel<4>\tµs → 1 \U0001F600\n");
+  EXPECT_EQ(Harmless("a\u202eb\u2066c\u200f"), "a\\u202eb\\u2066c\\u200f");
   EXPECT_EQ(Harmless("\x1b[2Jk\r\x7f"), "\\u001b[2Jk\\u000d\\u007f");
   EXPECT_EQ(Harmless("\xc2\x9b"
                      "31m"),

@@ -45,6 +45,16 @@ TEST(LayerTensors, softmax_is_pytorchs_where_the_fused_kernel_cannot_take_the_sc
   EXPECT_LT(SavedBytes(even, true), SavedBytes(even, false));
 }
 
+TEST(LayerTensors, a_head_in_chunks_keeps_no_logits) {
+  graph::TrainingStyle style = Style(true);
+  const int64_t logits = int64_t{2048} * 4 * 51200 / 8;
+  const int64_t kept = HeadTensors(JobOf(8, 4), style).saved_bytes();
+  style.chunked_head = true;
+  const UnitTensors head = HeadTensors(JobOf(8, 4), style);
+  EXPECT_EQ(kept - head.saved_bytes(), 4 * logits);
+  EXPECT_EQ(head.backward[1].bytes, logits);  // float32 of 2,048 of 8,192 tokens
+}
+
 TEST(LayerTensors, compiled_loss_copies_the_logits) {
   graph::TrainingStyle style = Style(true);
   const size_t tensors = HeadTensors(JobOf(8, 4), style).forward.size();

@@ -78,6 +78,8 @@ class Program {
     return code;
   }
 
+  [[nodiscard]] pid_t process() const { return process_; }
+
   // Exit code of the process, after Run.
   [[nodiscard]] int exit_code() const { return WEXITSTATUS(status_); }
 
@@ -192,8 +194,12 @@ TEST(DeviceForward, a_collective_holds_its_stream_and_leaves_its_values) {
             "launched sum of 524288: 5 5\nlaunched sum of 524288: 8 8\n");
 }
 
+// The last calls below, the one in progress included, stand in a file of each process.
 TEST(DeviceForward, an_abort_ends_a_program_that_is_held) {
-  Program program(PRISM_HELD_PROGRAM, Mode::kDevice, OnFakeGpu());
+  const ScratchFolder folder;
+  Variables environment = OnFakeGpu();
+  environment.emplace_back("PRISM_CALLS", folder / "calls");
+  Program program(PRISM_HELD_PROGRAM, Mode::kDevice, environment);
   const int code = program.Run([&](const Record& record, std::span<const std::byte>) {
     if (record.kind == RecordKind::kHold) {
       program.consumer().Abort();
@@ -201,6 +207,13 @@ TEST(DeviceForward, an_abort_ends_a_program_that_is_held) {
   });
   EXPECT_EQ(code, -1);
   EXPECT_EQ(program.Output(), "");
+  std::ifstream file(folder / "calls." + std::to_string(program.process()));
+  std::vector<std::string> calls;
+  for (std::string line; std::getline(file, line);) {
+    calls.push_back(line.substr(0, line.find_last_not_of(' ') + 1));
+  }
+  EXPECT_THAT(calls, Contains(::testing::MatchesRegex("[0-9]+ cudaMemcpy 0")));
+  EXPECT_THAT(calls, Contains(::testing::MatchesRegex("[0-9]+ cudaStreamSynchronize -")));
 }
 
 // NVIDIA's own runtime on the driver's stub library, which refuses every call, and the program sees

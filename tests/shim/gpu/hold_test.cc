@@ -94,6 +94,29 @@ TEST_P(HoldTest, begins_when_its_stream_arrives_and_ends_at_its_deadline) {
   EXPECT_FALSE(device_->HasOpen());
 }
 
+// An H100's NVLink and one NIC, on 24 channels; and what a launch tells the kernel.
+TEST(HoldTraffic, is_that_of_a_ring_over_the_link_in_equal_parts) {
+  EXPECT_EQ(HoldBytesPerUs(450'000'000'000, 24), 28'125U);
+  EXPECT_EQ(HoldBytesPerUs(50'000'000'000, 24), 3'125U);
+  const HoldTraffic traffic = {0, 0, 1'000};
+  EXPECT_FALSE(IsAhead(traffic, 10'000, 10'000));
+  EXPECT_TRUE(IsAhead(traffic, 10'001, 10'000));
+
+  Driver driver;
+  ASSERT_EQ(LoadDriver(PRISM_FAKE_DRIVER, &driver), nullptr);
+  std::string error;
+  const auto device = HoldDevice::Create(driver, HoldMeans::kKernel, &error);
+  ASSERT_NE(device, nullptr) << error;
+  const Stream stream;
+  ASSERT_TRUE(device->Launch(kKernel, 4, 2, stream.get(), 28'125));
+  const HoldTraffic* const told = Fake<const HoldTraffic* (*)()>("fake_last_traffic")();
+  EXPECT_EQ(told->bytes_per_us, 28'125U);
+  EXPECT_NE(told->buffer, 0U);
+  EXPECT_EQ(told->bytes, uint64_t{64} << 20U);  // more than the cache of any GPU with Hopper's
+  device->Abort();
+  stream.Wait();
+}
+
 TEST_P(HoldTest, waits_without_end_for_a_deadline_that_is_not_known) {
   const Stream stream;
   ASSERT_TRUE(device_->Launch(kKernel, 0, 2, stream.get()));

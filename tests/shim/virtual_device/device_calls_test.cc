@@ -255,6 +255,31 @@ TEST_F(DeviceCalls, a_query_of_an_event_by_the_program_is_counted) {
   EXPECT_EQ(cudaEventDestroy(event), cudaSuccess);
 }
 
+// As far as nobody tells it better.
+TEST_F(DeviceCalls, time_between_events_is_that_of_short_ops) {
+  cudaEvent_t events[3] = {};
+  for (cudaEvent_t& event : events) {
+    ASSERT_EQ(cudaEventCreate(&event), cudaSuccess);
+  }
+  ASSERT_EQ(cudaEventRecord(events[0], stream_), cudaSuccess);
+  ASSERT_EQ(cudaEventRecord(events[1], stream_), cudaSuccess);
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_EQ(cudaMemsetAsync(device_, 0, kBytes, stream_), cudaSuccess);
+  }
+  ASSERT_EQ(cudaEventRecord(events[2], stream_), cudaSuccess);
+  float milliseconds = -1;
+  EXPECT_EQ(cudaEventElapsedTime(&milliseconds, events[0], events[0]), cudaSuccess);
+  EXPECT_EQ(milliseconds, 0);
+  EXPECT_EQ(cudaEventElapsedTime(&milliseconds, events[0], events[1]), cudaSuccess);
+  EXPECT_FLOAT_EQ(milliseconds, 0.0005F);
+  EXPECT_EQ(cudaEventElapsedTime(&milliseconds, events[1], events[2]), cudaSuccess);
+  EXPECT_FLOAT_EQ(milliseconds, 0.1F);
+  for (cudaEvent_t event : events) {
+    EXPECT_EQ(cudaEventDestroy(event), cudaSuccess);
+  }
+  Issued();
+}
+
 TEST_F(DeviceCalls, threads_beyond_two_that_issue_work_are_counted) {
   const auto work = [&] { EXPECT_EQ(cudaMemsetAsync(device_, 0, kBytes, stream_), cudaSuccess); };
   counters.clear();

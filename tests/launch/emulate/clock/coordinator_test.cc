@@ -16,6 +16,7 @@ namespace {
 using testing::Collective;
 using ::testing::HasSubstr;
 using testing::Kernel;
+using ::testing::Not;
 using testing::Record;
 using testing::Sync;
 using testing::TinyOp;
@@ -112,6 +113,17 @@ TEST(Coordinator, a_departure_tells_both_sides_and_who_then_waits) {
   EXPECT_THAT(report, HasSubstr("graph:    all_reduce of 4 bytes"));
   EXPECT_THAT(report, HasSubstr("ranks 0, 1"));
   EXPECT_THAT(report, HasSubstr("then rank 1"));
+}
+
+TEST(Coordinator, a_departure_tells_what_is_known_to_lead_to_one) {
+  graph::Graph graph = TwoRanks();
+  graph.warnings = {{"several_issuing_threads", 1, ""}};
+  Coordinator coordinator = Make(graph, {Rank(0)});
+  RankEvent departed = Event(RankEventKind::kDeparted, 0);
+  departed.expected = "all_reduce of 4 bytes";
+  Take(coordinator, {Issued(0, 1), departed});
+  EXPECT_THAT(coordinator.departure(), HasSubstr("in an order by chance"));
+  EXPECT_THAT(coordinator.departure(), Not(HasSubstr("give it a seed")));
 }
 
 TEST(Coordinator, what_comes_behind_an_iteration_is_told_as_of_that_one) {

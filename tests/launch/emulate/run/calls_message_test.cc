@@ -13,12 +13,18 @@ TEST(CallsMessage, carries_all_that_a_rank_does) {
   sent.failure = "it failed\n";
   sent.sources.push_back({"train.py", 12, "save"});
   sent.groups.push_back({"pair", {Rank(6), Rank(7)}, 600, 2});
-  sent.communicators.push_back({99, {Rank(7), Rank(6)}, "pair", 600});
+  sent.communicators.push_back({99, {Rank(7), Rank(6)}, "pair", 600, true});
+  sent.told_ranks = {{5, true}};
+  sent.store_calls = {"store.get of key go"};
+  sent.changes = {{1, "all_reduce"}};
+  sent.assumptions = {"a file"};
   sent.calls.push_back({.kind = slicer::CallKind::kCollective,
                         .stream = 4,
                         .source = 1,
                         .step = 2,
                         .is_barrier = true,
+                        .overlaps = true,
+                        .is_dropped = true,
                         .gap_ns = 5,
                         .shape = {.root = 6, .bytes = 1024},
                         .needs = {{0, 3}}});
@@ -41,7 +47,16 @@ TEST(CallsMessage, carries_all_that_a_rank_does) {
   ASSERT_EQ(got.communicators.size(), 1U);
   EXPECT_EQ(got.communicators[0].identity, 99U);
   EXPECT_EQ(got.communicators[0].members, sent.communicators[0].members);
+  EXPECT_TRUE(got.communicators[0].is_default);
+  ASSERT_EQ(got.told_ranks.size(), 1U);
+  EXPECT_EQ(got.told_ranks[0].number, 5);
+  EXPECT_TRUE(got.told_ranks[0].is_place);
   ASSERT_EQ(got.calls.size(), 2U);
+  EXPECT_TRUE(got.calls[0].is_dropped);
+  EXPECT_TRUE(got.calls[0].overlaps);
+  EXPECT_EQ(got.store_calls, sent.store_calls);
+  EXPECT_EQ(got.changes, sent.changes);
+  EXPECT_EQ(got.assumptions, sent.assumptions);
   EXPECT_EQ(got.calls[0].shape, sent.calls[0].shape);
   EXPECT_TRUE(got.calls[0].is_barrier);
   ASSERT_EQ(got.calls[0].needs.size(), 1U);

@@ -1,10 +1,13 @@
 #include "launch/emulate/run/recorded_slice.h"
 
+#include <span>
 #include <string>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "shim/channel/value_book.h"
 
 namespace prism::launch {
 namespace {
@@ -24,6 +27,19 @@ RecordedRank Speculative(uint32_t rank, uint32_t producer, const std::string& va
   recorded.guessed = true;
   recorded.speculative_producers = {Rank(producer)};
   return recorded;
+}
+
+// Contributed that to the first call of a communicator of all ranks.
+RecordedRank Contributing(uint32_t rank, const std::string& value) {
+  channel::ValueHead head = {};
+  head.communicator = 1;
+  head.producer = head.source = static_cast<int32_t>(rank);
+  head.target = -1;
+  head.payload_bytes = static_cast<uint32_t>(value.size());
+  head.steers = 1;
+  std::string values;
+  channel::AppendValue(head, std::as_bytes(std::span(value)), &values);
+  return Recorded(rank, values);
 }
 
 StoppedRank Stopped(uint32_t rank, uint32_t producer, const std::string& values = "") {
@@ -260,6 +276,48 @@ TEST(RecordedSlice, records_again_who_was_recorded_for_another_length_than_rank_
   slice.Add(Recorded(1, "one"));
   EXPECT_THAT(Lacking(&slice), IsEmpty()) << "whatever it was recorded for this time";
   EXPECT_EQ(slice.fragments().size(), 2U);
+}
+
+// Rank 2 came last and knew what all contributed; rank 1 contributed what rank 0 did.
+TEST(RecordedSlice, records_misled_ranks_again_as_often_as_asked) {
+  RecordedSlice slice(1);
+  slice.Add(Contributing(0, "a"));
+  slice.EndRound();
+  slice.Add(Contributing(1, "a"));
+  slice.EndRound();
+  EXPECT_THAT(slice.TakeMisled(1), IsEmpty());
+  slice.Add(Contributing(2, "b"));
+  slice.EndRound();
+  EXPECT_THAT(slice.TakeMisled(1), ElementsAre(Rank(0), Rank(1)));
+  slice.Add(Contributing(0, "a"));
+  slice.Add(Contributing(1, "c"));
+  slice.EndRound();
+  EXPECT_THAT(slice.TakeMisled(1), ElementsAre(Rank(2)));
+  EXPECT_THAT(slice.TakeMisled(2), ElementsAre(Rank(0), Rank(1)));
+  EXPECT_THAT(slice.TakeMisled(2), IsEmpty());
+}
+
+// Rank 0 runs again for as long as is known, without looking for odd iterations.
+TEST(RecordedSlice, keeps_what_rank_0_found_of_odd_iterations) {
+  RecordedSlice slice(1);
+  RecordedRank first = Recorded(0);
+  first.fragment.iterations = 6;
+  first.fragment.odd_iterations = {4};
+  first.fragment.warnings = {{.code = "odd_iteration", .count = 1, .example = "iteration 4"}};
+  first.odd_kinds = {{.sort = slicer::OddSort::kCheckpoint, .numbers = {4}}};
+  first.seen = 5;
+  slice.Add(first);
+  slice.EndRound();
+  RecordedRank again = Recorded(0);
+  again.fragment.iterations = 5;
+  slice.Add(again);
+  slice.EndRound();
+  ASSERT_EQ(slice.odd_kinds().size(), 1U);
+  EXPECT_EQ(slice.seen(), 5);
+  const graph::Fragment& last = slice.fragments().back();
+  EXPECT_THAT(last.odd_iterations, ElementsAre(4));
+  ASSERT_EQ(last.warnings.size(), 1U);
+  EXPECT_EQ(last.warnings.front().code, "odd_iteration");
 }
 
 }  // namespace

@@ -40,6 +40,13 @@ TEST(TellingLines, keep_the_first_line_of_a_long_message) {
   EXPECT_EQ(TellingLines(kTraceback + long_message, 1), "[rank3]: )");
 }
 
+TEST(LacksFile, asks_the_last_exception_alone) {
+  EXPECT_TRUE(LacksFile(kTraceback + "[rank3]: FileNotFoundError: [Errno 2] 'x.bin'\n"));
+  EXPECT_TRUE(LacksFile(kTraceback + "[rank3]: OSError: no file named model.safetensors\n"));
+  EXPECT_FALSE(LacksFile(kTraceback + "[rank3]: ValueError: no layer\n"));
+  EXPECT_FALSE(LacksFile("FileNotFoundError: caught\n"));
+}
+
 // A program may go on after an exception, and end by something else.
 TEST(TellingLines, end_with_the_last_one) {
   EXPECT_EQ(

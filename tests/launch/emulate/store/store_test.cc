@@ -159,6 +159,27 @@ TEST(Store, clients_of_another_host_are_carried_to_it) {
   carrier.join();
 }
 
+// Patterns come first; a sum goes on from the others', and is not what this rank has added.
+TEST(Store, what_others_wrote_is_there) {
+  StoreServerOptions options;
+  options.ranks = {.world_size = 4, .ranks_per_node = 4, .present = 1};
+  options.ranks.written = std::make_shared<const StoreValues>(
+      StoreValues{{"/go", "now"}, {"/arrived", "3"}, {"/default_pg/0//cuda//0", "other"}});
+  const auto server = StoreServer::Start(options);
+  ASSERT_TRUE(server.ok());
+  const Client rank((*server)->port(), 2, 1);
+  EXPECT_EQ(rank.Get("/go"), "now");
+  EXPECT_EQ(rank.Get("/default_pg/0//cuda//0").size(), 128U);
+  rank.Set("/mine", "here");
+  rank.Send(Op(StoreOp::kAdd) + Text("/arrived") + WireWriter().Put(int64_t{1}).Take());
+  EXPECT_EQ(rank.Receive(sizeof(int64_t)), WireWriter().Put(int64_t{4}).Take());
+  EXPECT_EQ(rank.Get("/mine"), "here");
+  const WrittenKeys written = (*server)->End();
+  EXPECT_EQ(written.values.at("/mine"), "here");
+  EXPECT_EQ(written.values.at("/arrived"), "4");
+  EXPECT_EQ(written.added.at("/arrived"), 1);
+}
+
 TEST(Store, absent_ranks_answer_by_pattern) {
   const auto server = Start(1);
   const Client rank(server->port(), 40, 1);

@@ -1,0 +1,115 @@
+"""GPT of Megatron-LM's functional tests with megatron-core as it comes from PyPI: local layers, no distributed
+optimizer, gradients reduced after the backward pass. Defaults are the tests' model: 12 layers of 512, 8 heads."""
+import argparse
+import os
+import time
+from functools import partial
+
+import torch
+import torch.distributed as dist
+from megatron.core import parallel_state, tensor_parallel
+from megatron.core.distributed import (
+    DistributedDataParallel,
+    DistributedDataParallelConfig,
+    finalize_model_grads,
+)
+from megatron.core.models.gpt import GPTModel
+from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
+from megatron.core.optimizer import OptimizerConfig, get_megatron_optimizer
+from megatron.core.pipeline_parallel import get_forward_backward_func
+from megatron.core.transformer import TransformerConfig
+from megatron.core.utils import get_model_config
+
+SEQ, MICRO, GLOBAL, VOCAB = 1024, 4, 32, 50304
+
+
+def build(args):
+    config = TransformerConfig(
+        num_layers=12,
+        hidden_size=512,
+        num_attention_heads=8,
+        tensor_model_parallel_size=args.tp,
+        pipeline_model_parallel_size=args.pp,
+        bf16=True,
+        params_dtype=torch.bfloat16,
+        pipeline_dtype=torch.bfloat16,
+        hidden_dropout=0.1,
+        attention_dropout=0.1,
+        apply_query_key_layer_scaling=True,
+        attention_softmax_in_fp32=True,
+        gradient_accumulation_fusion=False,
+        masked_softmax_fusion=False,
+        deterministic_mode=False,
+        use_cpu_initialization=False,
+    )
+    model = GPTModel(
+        config=config,
+        transformer_layer_spec=get_gpt_layer_local_spec(),
+        vocab_size=VOCAB + (-VOCAB) % (128 * args.tp),
+        max_sequence_length=SEQ,
+        pre_process=parallel_state.is_pipeline_first_stage(),
+        post_process=parallel_state.is_pipeline_last_stage(),
+        share_embeddings_and_output_weights=True,
+    ).cuda().bfloat16()
+    ddp = DistributedDataParallelConfig(
+        grad_reduce_in_fp32=True,
+        overlap_grad_reduce=args.distributed,
+        overlap_param_gather=args.distributed,
+        use_distributed_optimizer=args.distributed,
+    )
+    model = DistributedDataParallel(config, ddp, model)
+    optimizer = get_megatron_optimizer(
+        OptimizerConfig(
+            optimizer="adam", lr=1.5e-4, bf16=True, params_dtype=torch.bfloat16, clip_grad=1.0,
+            use_distributed_optimizer=args.distributed, overlap_param_gather=args.distributed,
+        ),
+        [model],
+    )
+    return model, optimizer
+
+
+def forward_step(_, model):
+    tokens = torch.randint(VOCAB, (MICRO, SEQ + 1))
+    text, labels = tokens[:, :-1].cuda(non_blocking=True), tokens[:, 1:].cuda(non_blocking=True)
+    positions = torch.arange(SEQ, device="cuda").unsqueeze(0)
+    mask = torch.ones(1, 1, SEQ, SEQ, dtype=torch.bool, device="cuda").triu(1)
+    output = model(text, positions, mask, labels=labels)
+    return output, lambda losses: (losses.mean(), {"loss": losses.mean().detach()})
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tp", type=int, default=1)
+    parser.add_argument("--pp", type=int, default=1)
+    parser.add_argument("--distributed", action="store_true")
+    parser.add_argument("--steps", type=int, default=6)
+    args = parser.parse_args()
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    dist.init_process_group("nccl")
+    parallel_state.initialize_model_parallel(
+        tensor_model_parallel_size=args.tp, pipeline_model_parallel_size=args.pp,
+    )
+    tensor_parallel.model_parallel_cuda_manual_seed(1234)
+    model, optimizer = build(args)
+    get_model_config(model).finalize_model_grads_func = finalize_model_grads
+    get_model_config(model).grad_scale_func = optimizer.scale_loss
+    for step in range(args.steps):
+        start = time.perf_counter()
+        model.zero_grad_buffer()
+        optimizer.zero_grad()
+        get_forward_backward_func()(
+            forward_step_func=partial(forward_step),
+            data_iterator=iter(int, 1),
+            model=[model],
+            num_microbatches=GLOBAL // MICRO // parallel_state.get_data_parallel_world_size(),
+            seq_length=SEQ,
+            micro_batch_size=MICRO,
+        )
+        _, norm, _ = optimizer.step()
+        torch.cuda.synchronize()
+        if dist.get_rank() in (0, dist.get_world_size() - 1):
+            print(f"step {step} norm {norm} {time.perf_counter() - start:.3f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+// Events of a profile → the lists of its trace: what is kept of each, and where.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "slicer/import/kineto/rank_groups.h"
+#include "slicer/import/kineto/trace_file.h"
+
+namespace prism::slicer {
+
+inline constexpr int64_t kMaxTraceElements = int64_t{1} << 46U;
+
+enum class TraceCategory : uint8_t { kOther, kTask, kCall, kGpuRange, kFunction, kOp };
+
+TraceCategory TraceCategoryOf(std::string_view text);
+
+// The fields of one event that are looked at.
+struct TraceEvent {
+  KinetoRange range;
+  char phase = 0;
+  TraceCategory category = TraceCategory::kOther;
+  std::string group_ranks;  // "[0, 1]"
+  int64_t in_elements = 0;  // from the kernel's metadata
+  int64_t out_elements = 0;
+  int64_t group_size = 0;
+  int64_t function = 0;                    // that PyTorch recorded
+  std::vector<int64_t> input_dims;         // elements of each input; from the host's range
+  std::string input_type;                  // of the first one
+  std::vector<std::vector<int64_t>> dims;  // of the inputs of products
+  KinetoMemory memory;
+  bool has_time = false;      // that is a number
+  bool has_duration = false;  // that is a number, and not negative
+};
+
+// Takes events in the order of the file.
+class TraceEvents {
+ public:
+  TraceEvents(const std::string& range, KinetoParts parts, KinetoTrace* trace)
+      : asked_(range), parts_(parts), trace_(*trace) {}
+
+  // Leaves the event without what was kept of it.
+  void Take(TraceEvent* event);
+
+  // Once there are no more: brings the lists in order.
+  void Finish();
+
+ private:
+  // Joins where ranges of a thread begin with where they end.
+  void JoinEnds();
+  void Keep(TraceEvent* event);
+  void KeepMemory(TraceEvent* event);
+  void FillCollective(TraceEvent* event);
+  std::vector<KinetoRange>* ListOf(const TraceEvent& event);
+
+  const std::string& asked_;
+  KinetoParts parts_;
+  KinetoTrace& trace_;
+  std::vector<TraceEvent> halves_;  // "B" and "E": a range's begin and end as events of their own
+  RankLists rank_lists_;
+};
+
+// Tools that join files repeat events: of equal calls and tasks the first stays. They are sorted.
+void DropRepeated(KinetoTrace* trace);
+
+}  // namespace prism::slicer
