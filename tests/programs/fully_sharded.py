@@ -17,7 +17,7 @@ def main():
         fully_shard(layer)
     fully_shard(model)
     optimizer = torch.optim.AdamW(model.parameters())
-    for step in range(6):
+    for step in range(10):
         model(torch.ones(8, 256, device="cuda")).square().mean().backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
