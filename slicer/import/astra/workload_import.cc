@@ -51,9 +51,15 @@ struct Groups {
 Result<Groups> TransformerGroups(const LayerWorkload& workload,
                                  int64_t ranks,
                                  const std::string& file) {
-  const int64_t tp = std::max<int64_t>(workload.Number("model_parallel_NPU_group", 1), 1);
-  const int64_t ep = std::max<int64_t>(workload.Number("ep", 1), 1);
-  const int64_t pp = std::max<int64_t>(workload.Number("pp", 1), 1);
+  const int64_t tp = workload.Number("model_parallel_NPU_group", 1);
+  const int64_t ep = workload.Number("ep", 1);
+  const int64_t pp = workload.Number("pp", 1);
+  if (std::min({tp, ep, pp}) < 1) {
+    return BadFile(fmt::format(
+        "{}:1: model parallel {}, pipeline parallel {} and expert parallel {} are sizes "
+        "of groups, from 1",
+        file, tp, pp, ep));
+  }
   if (tp > graph::kMaxRanks || ep > graph::kMaxRanks || pp > graph::kMaxRanks ||
       ranks % (tp * pp) != 0 || ranks / (tp * pp) % ep != 0) {
     return BadFile(
