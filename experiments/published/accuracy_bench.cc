@@ -13,7 +13,10 @@
 #include "graph/base/parse_number.h"
 #include "graph/base/units.h"
 #include "launch/inputs/csv_table.h"
+#include "launch/process/distribute.h"
+#include "launch/process/mpi_session.h"
 #include "launch/process/stop_watch.h"
+#include "launch/process/wire.h"
 
 #include "experiments/published/benches.h"
 #include "experiments/published/effects.h"
@@ -248,6 +251,43 @@ Result<std::string> PredictSets(const std::string& path, Predictor* predictor) {
   return output;
 }
 
+// Jobs are divided among the processes of mpirun; each then has the predictions of all.
+Result<std::vector<RowPrediction>> PredictTogether(const std::vector<RowPlan>& plans,
+                                                   const ProfileOverrides& overrides,
+                                                   MpiSession& session) {
+  const auto predict_share = [&](int64_t share) -> Result<std::string> {
+    Predictor predictor(
+        plans, {.share = share, .shares = session.size(), .threads = DefaultThreads(session)});
+    PRISM_ASSIGN_OR_RETURN(const std::vector<RowPrediction> predictions,
+                           predictor.Predict(overrides, /*with_intervals=*/true));
+    WireWriter writer;
+    for (const size_t row : predictor.Rows()) {
+      const RowPrediction& prediction = predictions[row];
+      writer.Put(row).Put(prediction.seconds).Put(prediction.low_s).Put(prediction.high_s);
+      writer.Put(prediction.stalled_s).Put(prediction.uneven).PutText(prediction.failure);
+    }
+    return writer.Take();
+  };
+  PRISM_ASSIGN_OR_RETURN(const std::vector<std::string> shares,
+                         DistributeItems(session, session.size(), 1, predict_share));
+  std::vector<RowPrediction> predictions(plans.size());
+  for (size_t row = 0; row < plans.size(); ++row) {
+    predictions[row].failure = plans[row].cannot_predict;
+  }
+  for (const std::string& share : shares) {
+    for (WireReader reader(share); !reader.empty();) {
+      RowPrediction& prediction = predictions.at(reader.Get<size_t>());
+      prediction.seconds = reader.Get<double>();
+      prediction.low_s = reader.Get<double>();
+      prediction.high_s = reader.Get<double>();
+      prediction.stalled_s = reader.Get<double>();
+      prediction.uneven = reader.Get<bool>();
+      prediction.failure = reader.GetText();
+    }
+  }
+  return predictions;
+}
+
 }  // namespace
 
 Result<PublishedOutput> BenchAccuracy(const BenchAccuracyOptions& options) {
@@ -257,14 +297,18 @@ Result<PublishedOutput> BenchAccuracy(const BenchAccuracyOptions& options) {
   for (const std::string& effect : options.without) {
     PRISM_RETURN_IF_ERROR(TakeAway(effect, &plans, &overrides));
   }
-  Predictor predictor(plans);
   PublishedOutput output;
   if (!options.parameter_sets.empty()) {
+    Predictor predictor(plans);
     PRISM_ASSIGN_OR_RETURN(output.text, PredictSets(options.parameter_sets, &predictor));
     return output;
   }
+  PRISM_ASSIGN_OR_RETURN(MpiSession session, MpiSession::Start());
   PRISM_ASSIGN_OR_RETURN(std::vector<RowPrediction> predictions,
-                         predictor.Predict(overrides, /*with_intervals=*/true));
+                         PredictTogether(plans, overrides, session));
+  if (session.rank() != 0) {
+    return output;
+  }
   std::vector<RowOutcome> outcomes;
   for (size_t i = 0; i < plans.size(); ++i) {
     std::string reason = ReasonSkipped(plans[i], predictions[i]);

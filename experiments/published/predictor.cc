@@ -63,14 +63,15 @@ void SetNodeSize(int32_t gpus, graph::ClusterSpec* cluster) {
 
 class Predictor::Impl {
  public:
-  Impl(const std::vector<RowPlan>& plans, const Site& site) : plans_(plans), site_(site) {
+  Impl(const std::vector<RowPlan>& plans, const PredictorOptions& options)
+      : plans_(plans), options_(options) {
     profiles_fault_ = ComposeClusters({});
     if (!profiles_fault_.ok()) {
       return;
     }
     const std::vector<Job> jobs = FindJobs();
     OrderByWork(jobs);
-    ParallelFor(AvailableThreads(), static_cast<int64_t>(jobs_.size()), [&](int64_t i) {
+    ParallelFor(options_.threads, static_cast<int64_t>(order_.size()), [&](int64_t i) {
       const size_t index = order_[static_cast<size_t>(i)];
       jobs_[index].failure = MakeEvaluator(jobs[index], &jobs_[index]).message();
     });
@@ -84,10 +85,18 @@ class Predictor::Impl {
     for (size_t row = 0; row < plans_.size(); ++row) {
       predictions[row].failure = plans_[row].cannot_predict;
     }
-    ParallelFor(AvailableThreads(), static_cast<int64_t>(jobs_.size()), [&](int64_t i) {
+    ParallelFor(options_.threads, static_cast<int64_t>(order_.size()), [&](int64_t i) {
       PredictJob(&jobs_[order_[static_cast<size_t>(i)]], with_intervals, &predictions);
     });
     return predictions;
+  }
+
+  [[nodiscard]] std::vector<size_t> Rows() const {
+    std::vector<size_t> rows;
+    for (const size_t index : order_) {
+      rows.insert(rows.end(), jobs_[index].rows.begin(), jobs_[index].rows.end());
+    }
+    return rows;
   }
 
  private:
@@ -114,7 +123,7 @@ class Predictor::Impl {
     return seen;
   }
 
-  // Longest first, so that no thread is left with a long one at the end.
+  // Longest first, so that no thread is left with a long one at the end; of this share alone.
   void OrderByWork(const std::vector<Job>& jobs) {
     const auto passes = [&](size_t index) {
       const graph::JobSpec& job = jobs[index].spec;
@@ -123,6 +132,11 @@ class Predictor::Impl {
     order_.resize(jobs.size());
     std::iota(order_.begin(), order_.end(), size_t{0});
     std::ranges::stable_sort(order_, [&](size_t a, size_t b) { return passes(a) > passes(b); });
+    std::vector<size_t> own;
+    for (auto i = options_.share; i < static_cast<int64_t>(order_.size()); i += options_.shares) {
+      own.push_back(order_[static_cast<size_t>(i)]);
+    }
+    order_ = std::move(own);
   }
 
   Status ComposeClusters(const ProfileOverrides& overrides) {
@@ -133,7 +147,7 @@ class Predictor::Impl {
         continue;
       }
       PRISM_ASSIGN_OR_RETURN(graph::ClusterSpec cluster, ComposeCluster(names, overrides));
-      ApplySite(site_, "prism calibrate", &cluster);
+      ApplySite(options_.site, "prism calibrate", &cluster);
       profiles_.emplace(names, std::move(cluster));
     }
     return OkStatus();
@@ -178,15 +192,15 @@ class Predictor::Impl {
   }
 
   const std::vector<RowPlan>& plans_;
-  const Site site_;
+  const PredictorOptions options_;
   std::vector<JobEvaluator> jobs_;
   std::vector<size_t> order_;  // in which jobs are predicted
   Status profiles_fault_ = OkStatus();
   std::map<std::vector<std::string>, graph::ClusterSpec> profiles_;
 };
 
-Predictor::Predictor(const std::vector<RowPlan>& plans, const Site& site)
-    : impl_(std::make_unique<Impl>(plans, site)) {
+Predictor::Predictor(const std::vector<RowPlan>& plans, const PredictorOptions& options)
+    : impl_(std::make_unique<Impl>(plans, options)) {
 }
 
 Predictor::Predictor(Predictor&&) noexcept = default;
@@ -198,9 +212,13 @@ Result<std::vector<RowPrediction>> Predictor::Predict(const ProfileOverrides& ov
   return impl_->Predict(overrides, with_intervals);
 }
 
+std::vector<size_t> Predictor::Rows() const {
+  return impl_->Rows();
+}
+
 Result<std::vector<double>> SecondsAt(const Site& site, const std::vector<RowPlan>& plans) {
   PRISM_ASSIGN_OR_RETURN(const std::vector<RowPrediction> predictions,
-                         Predictor(plans, site).Predict({}, /*with_intervals=*/false));
+                         Predictor(plans, {.site = site}).Predict({}, /*with_intervals=*/false));
   std::vector<double> seconds;
   for (size_t i = 0; i < plans.size(); ++i) {
     if (!predictions[i].failure.empty()) {

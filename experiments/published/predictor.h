@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/base/parallel.h"
 #include "graph/base/status.h"
 #include "launch/inputs/presets.h"
 
@@ -23,11 +24,19 @@ struct RowPrediction {
   std::string failure;   // not empty: why there is no prediction; then the rest is 0
 };
 
+struct PredictorOptions {
+  Site site = {};  // like its profiles
+  // Every `shares`-th job from `share` on, for processes that divide the jobs among them; rows of
+  // the others have no prediction.
+  int64_t share = 0;
+  int64_t shares = 1;
+  int threads = AvailableThreads();
+};
+
 class Predictor {
  public:
-  // `plans` outlive the predictor. Builds the graph of every row that describes a job, at a site
-  // like its profiles.
-  explicit Predictor(const std::vector<RowPlan>& plans, const Site& site = {});
+  // `plans` outlive the predictor. Builds the graph of every row that describes a job.
+  explicit Predictor(const std::vector<RowPlan>& plans, const PredictorOptions& options = {});
   Predictor(Predictor&&) noexcept;
   ~Predictor();
 
@@ -35,6 +44,9 @@ class Predictor {
   // profiles with `overrides` do not make a valid cluster.
   Result<std::vector<RowPrediction>> Predict(const ProfileOverrides& overrides,
                                              bool with_intervals);
+
+  // Rows of this share's jobs.
+  [[nodiscard]] std::vector<size_t> Rows() const;
 
  private:
   class Impl;

@@ -6,6 +6,7 @@
 #include "graph/base/file.h"
 #include "graph/validate/limits.h"
 #include "launch/cli/verb_bench.h"
+#include "launch/process/mpi_session.h"
 #include "launch/process/output.h"
 
 #include "experiments/published/benches.h"
@@ -52,6 +53,12 @@ Result<PublishedOutput> RunCollectives(const VerbArguments& arguments) {
   return SweepCollective(options);
 }
 
+// Only predictions of published runs are divided among the processes of mpirun.
+bool IsSpread(const VerbArguments& arguments) {
+  return arguments.operands().front() == "accuracy" && !arguments.Has("ablation") &&
+         !arguments.Has("calibrated") && !arguments.Has("parameter-sets");
+}
+
 // Rows are printed above the text unless they go to a file.
 Result<std::string> RunPublished(const VerbArguments& arguments) {
   PRISM_RETURN_IF_ERROR(CheckBench(arguments));
@@ -60,8 +67,15 @@ Result<std::string> RunPublished(const VerbArguments& arguments) {
   if (name != "accuracy" && name != "collectives") {
     return InvalidArgument("prism-published has accuracy and collectives; run prism bench " + name);
   }
+  const bool is_first = MpiSession::LaunchedRank() == 0;
+  if (!is_first && !IsSpread(arguments)) {
+    return "";
+  }
   PRISM_ASSIGN_OR_RETURN(const PublishedOutput output,
                          name == "accuracy" ? RunAccuracy(arguments) : RunCollectives(arguments));
+  if (!is_first) {
+    return "";
+  }
   const std::string out = arguments.Text("out");
   if (!out.empty() && !output.rows.empty()) {
     PRISM_RETURN_IF_ERROR(WriteFileAtomically(out, output.rows));

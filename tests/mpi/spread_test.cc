@@ -52,6 +52,20 @@ TEST_F(Spread, samples_are_the_same_for_any_number_of_processes) {
   }
 }
 
+TEST_F(Spread, predictions_of_published_runs_are_the_same_for_any_number_of_processes) {
+  const std::string table = PRISM_SOURCE_DIR "/tests/experiments/published/made_up_runs.csv";
+  const std::vector<std::string> bench = {PRISM, "bench", "accuracy", table, "--format", "json"};
+  const Finished alone = RunCommand(bench);
+  ASSERT_EQ(alone.code, 0) << alone.output;
+  for (const char* processes : {"1", "2", "5"}) {
+    std::vector<std::string> command = {PRISM_MPIRUN, "-n", processes};
+    command.insert(command.end(), bench.begin(), bench.end());
+    const Finished spread = RunCommand(command);
+    EXPECT_EQ(spread.code, 0) << spread.output;
+    EXPECT_EQ(spread.output, alone.output) << processes << " processes";
+  }
+}
+
 TEST_F(Spread, what_is_not_spread_is_printed_once) {
   const Finished alone = Replay("", {});
   ASSERT_EQ(alone.code, 0) << alone.output;
