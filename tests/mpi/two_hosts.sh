@@ -2,7 +2,7 @@
 # Two hosts on this machine, for tests: network namespaces NAME-1 (10.77.0.1) and NAME-2 (10.77.0.2)
 # behind a switch NAME-0, with host names h1 and h2; h2 has process ids, /dev/shm and /tmp of its
 # own. Needs root and iproute2.
-#   two_hosts.sh NAME up | down | cut | kill PROGRAM
+#   two_hosts.sh NAME up | down | cut | kill PROGRAM [SIGNAL]
 #   two_hosts.sh NAME mpirun N COMMAND...     N processes, half on each host
 #   two_hosts.sh NAME slurm FOLDER            Slurm's daemons, with their files in FOLDER
 #   two_hosts.sh NAME on h1|h2 COMMAND...     with SLURM_CONF of that folder, if it is set
@@ -43,7 +43,7 @@ case "${2:-}" in
     ip -n "$1-0" link set port2 down ;;
   kill) # a program's first process on h2
     for process in $(ip netns pids "$1-2" | sort -n); do
-      if [[ $(cat "/proc/$process/comm") == "$3" ]]; then kill -9 "$process"; exit; fi
+      if [[ $(cat "/proc/$process/comm") == "$3" ]]; then kill -"${4:-9}" "$process"; exit; fi
     done
     exit 1 ;;
   mpirun)

@@ -2,6 +2,7 @@
 // same bytes as on one, with ranks that exchange values on different ones; a host that goes away.
 #include "tests/mpi/two_hosts.h"
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -53,9 +54,14 @@ TEST_F(Runs, run_the_built_in_job) {
 }
 
 TEST_F(Runs, run_ranks_of_ddp_apart) {
-  ExpectSameBytes(
-      {"--config", PRISM_SOURCE_DIR "/experiments/02_ddp/small.toml", "--sandbox-ranks", "0,1"},
-      "rank 0 on h1; rank 1 on h2");
+  ExpectSameBytes({"--config", PRISM_SOURCE_DIR "/experiments/02_ddp/small.toml", "--sandbox-ranks",
+                   "0,1", "--memory-snapshot", "all"},
+                  "rank 0 on h1; rank 1 on h2");
+  for (const char* snapshot : {"/memory/rank0.pickle", "/memory/rank1.pickle"}) {
+    const std::string expected = ReadText(folder_ / ("one" + std::string(snapshot)));
+    EXPECT_FALSE(expected.empty()) << snapshot;
+    EXPECT_TRUE(ReadText(folder_ / ("two" + std::string(snapshot))) == expected) << snapshot;
+  }
 }
 
 TEST_F(Runs, run_ranks_of_a_shard_group_apart) {
@@ -85,7 +91,7 @@ class LostHost : public Runs {
     for (const std::string& word :
          Job("out", {"--target-gpus", "16", "--pp", "4", "--tp", "2", "--global-batch-size", "64",
                      "--model", "gpt3-1.3b", "--seq-len", "256", "--host-timeout", "8",
-                     "--log-ranks", "all"})) {
+                     "--sandbox-ranks", "0,1", "--log-ranks", "all"})) {
       words.push_back(word);
     }
     running_ = std::make_unique<RunningCommand>(ToolWords(words), folder_ / "log");
@@ -115,6 +121,34 @@ TEST_F(LostHost, a_cut_network_ends_the_run_on_both_sides) {
   ASSERT_NO_FATAL_FAILURE(RunUntilEmulating());
   ASSERT_EQ(Tool({"cut"}).code, 0);
   ExpectEnd("host h2 (10.77.0.2) has not answered for 8 s");
+}
+
+// It cannot answer for longer than a host may be silent, but its host does.
+TEST_F(LostHost, a_process_that_is_only_stopped_is_waited_for) {
+  ASSERT_NO_FATAL_FAILURE(RunUntilEmulating());
+  ASSERT_EQ(Tool({"kill", "prism-emulate", "STOP"}).code, 0);
+  sleep(12);
+  ASSERT_EQ(Tool({"kill", "prism-emulate", "CONT"}).code, 0);
+  EXPECT_EQ(running_->Wait(5).code, -1) << running_->Output();
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "out/FAILED"));
+  ASSERT_EQ(kill(running_->pid(), SIGTERM), 0);
+  EXPECT_NE(running_->Wait(30).code, -1) << running_->Output();
+  ExpectNothingLeft();
+}
+
+TEST_F(LostHost, stacks_are_shown_of_ranks_on_all_hosts) {
+  ASSERT_NO_FATAL_FAILURE(RunUntilEmulating());
+  int asked = 0;
+  const auto shows = [&](const char* rank) {
+    return running_->WaitForOutput(std::string("rank ") + rank, 1);
+  };
+  do {
+    ASSERT_EQ(kill(running_->pid(), SIGUSR1), 0);
+  } while (++asked < 20 && !(shows("0 has issued") && shows("1 has issued")));
+  EXPECT_LT(asked, 20) << running_->Output();
+  ASSERT_EQ(kill(running_->pid(), SIGTERM), 0);
+  EXPECT_NE(running_->Wait(30).code, -1) << running_->Output();
+  ExpectNothingLeft();
 }
 
 // Open MPI, which sees it too, may be the first and decide the code: 137 for a process, 205 for its
