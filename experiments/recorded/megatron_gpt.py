@@ -1,5 +1,6 @@
 """GPT of Megatron-LM's functional tests with megatron-core as it comes from PyPI: local layers, no distributed
-optimizer, gradients reduced after the backward pass. Defaults are the tests' model: 12 layers of 512, 8 heads."""
+optimizer, gradients reduced after the backward pass. Defaults are the tests' model: 12 layers of 512, 8 heads. With
+--fp32 and other sizes it is what accelerate had Megatron-LM train for NeuSight's runs."""
 import argparse
 import os
 import time
@@ -20,19 +21,20 @@ from megatron.core.pipeline_parallel import get_forward_backward_func
 from megatron.core.transformer import TransformerConfig
 from megatron.core.utils import get_model_config
 
-SEQ, MICRO, GLOBAL, VOCAB = 1024, 4, 32, 50304
+VOCAB = 50304
 
 
 def build(args):
+    dtype = torch.float32 if args.fp32 else torch.bfloat16
     config = TransformerConfig(
-        num_layers=12,
-        hidden_size=512,
-        num_attention_heads=8,
+        num_layers=args.layers,
+        hidden_size=args.hidden,
+        num_attention_heads=args.heads,
         tensor_model_parallel_size=args.tp,
         pipeline_model_parallel_size=args.pp,
-        bf16=True,
-        params_dtype=torch.bfloat16,
-        pipeline_dtype=torch.bfloat16,
+        bf16=not args.fp32,
+        params_dtype=dtype,
+        pipeline_dtype=dtype,
         hidden_dropout=0.1,
         attention_dropout=0.1,
         apply_query_key_layer_scaling=True,
@@ -46,11 +48,11 @@ def build(args):
         config=config,
         transformer_layer_spec=get_gpt_layer_local_spec(),
         vocab_size=VOCAB + (-VOCAB) % (128 * args.tp),
-        max_sequence_length=SEQ,
+        max_sequence_length=args.seq,
         pre_process=parallel_state.is_pipeline_first_stage(),
         post_process=parallel_state.is_pipeline_last_stage(),
         share_embeddings_and_output_weights=True,
-    ).cuda().bfloat16()
+    ).cuda().to(dtype)
     ddp = DistributedDataParallelConfig(
         grad_reduce_in_fp32=True,
         overlap_grad_reduce=args.distributed,
@@ -60,7 +62,7 @@ def build(args):
     model = DistributedDataParallel(config, ddp, model)
     optimizer = get_megatron_optimizer(
         OptimizerConfig(
-            optimizer="adam", lr=1.5e-4, bf16=True, params_dtype=torch.bfloat16, clip_grad=1.0,
+            optimizer="adam", lr=1.5e-4, bf16=not args.fp32, params_dtype=dtype, clip_grad=1.0,
             use_distributed_optimizer=args.distributed, overlap_param_gather=args.distributed,
         ),
         [model],
@@ -68,11 +70,11 @@ def build(args):
     return model, optimizer
 
 
-def forward_step(_, model):
-    tokens = torch.randint(VOCAB, (MICRO, SEQ + 1))
+def forward_step(args, _, model):
+    tokens = torch.randint(VOCAB, (args.micro, args.seq + 1))
     text, labels = tokens[:, :-1].cuda(non_blocking=True), tokens[:, 1:].cuda(non_blocking=True)
-    positions = torch.arange(SEQ, device="cuda").unsqueeze(0)
-    mask = torch.ones(1, 1, SEQ, SEQ, dtype=torch.bool, device="cuda").triu(1)
+    positions = torch.arange(args.seq, device="cuda").unsqueeze(0)
+    mask = torch.ones(1, 1, args.seq, args.seq, dtype=torch.bool, device="cuda").triu(1)
     output = model(text, positions, mask, labels=labels)
     return output, lambda losses: (losses.mean(), {"loss": losses.mean().detach()})
 
@@ -82,6 +84,13 @@ def main():
     parser.add_argument("--tp", type=int, default=1)
     parser.add_argument("--pp", type=int, default=1)
     parser.add_argument("--distributed", action="store_true")
+    parser.add_argument("--fp32", action="store_true")
+    parser.add_argument("--layers", type=int, default=12)
+    parser.add_argument("--hidden", type=int, default=512)
+    parser.add_argument("--heads", type=int, default=8)
+    parser.add_argument("--seq", type=int, default=1024)
+    parser.add_argument("--micro", type=int, default=4)
+    parser.add_argument("--batch", type=int, default=32, help="global")
     parser.add_argument("--steps", type=int, default=6)
     args = parser.parse_args()
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
@@ -98,12 +107,12 @@ def main():
         model.zero_grad_buffer()
         optimizer.zero_grad()
         get_forward_backward_func()(
-            forward_step_func=partial(forward_step),
+            forward_step_func=partial(forward_step, args),
             data_iterator=iter(int, 1),
             model=[model],
-            num_microbatches=GLOBAL // MICRO // parallel_state.get_data_parallel_world_size(),
-            seq_length=SEQ,
-            micro_batch_size=MICRO,
+            num_microbatches=args.batch // args.micro // parallel_state.get_data_parallel_world_size(),
+            seq_length=args.seq,
+            micro_batch_size=args.micro,
         )
         _, norm, _ = optimizer.step()
         torch.cuda.synchronize()

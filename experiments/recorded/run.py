@@ -26,13 +26,16 @@ def version():
 
 def record(cluster, gpus, program, options):
     with tempfile.TemporaryDirectory() as folder:
-        words = shlex.split(program)
+        words, environment = shlex.split(program), dict(os.environ)
+        while "=" in words[0]:
+            name, value = words.pop(0).split("=", 1)
+            environment[name] = value
         command = [
             BIN / "prism-emulate", "--target-gpus", gpus, "--cluster", cluster, "--sandbox-ranks",
             "none", "--out", f"{folder}/run", *shlex.split(options), "--", ".venv/bin/python",
-            HERE / words[0], *words[1:],
+            *words,
         ]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
         summary = json.loads(pathlib.Path(folder, "run/summary.json").read_text())
         *_, last = csv.DictReader(open(f"{folder}/run/ranks.csv"))  # published rows are of it
     return summary["iteration_time_s"], int(last["peak_allocated_bytes"])
@@ -68,7 +71,7 @@ def main():
             runs[key] = record(*key, args.options)
         recorded_s, recorded_bytes = runs[key]
         published, drawn = measured[table][row["row"]], tables[table].get(row["row"], {})
-        measured_s = float(published["iter_time_s"] or 0)
+        measured_s = float(published["iter_time_s"] or published["iter_time_derived_s"] or 0)
         measured_gib = float(published["peak_mem_gib"] or 0)
         drawn_s = float(drawn.get("predicted_s") or 0)
         drawn_gib = float(drawn.get("predicted_bytes") or 0) / GIB
