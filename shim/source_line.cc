@@ -4,12 +4,19 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
+#include <cctype>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
 
 #include "shim/observer/observer_calls.h"
 #include "shim/python_code.h"
 #include "shim/rendezvous/cpu_exchange.h"
 #include "shim/session.h"
+#include "shim/virtual_device/runtime_state.h"
 
 namespace prism::shim {
 namespace {
@@ -32,6 +39,16 @@ bool FindCalls(PythonCalls* python) {
          FindPythonCall("PyErr_Print", &python->print_error);
 }
 
+// Which of the node's GPUs a device of this process is.
+int PhysicalDevice(int device) {
+  const char* visible = getenv("CUDA_VISIBLE_DEVICES");
+  for (int i = 0; visible != nullptr && i < device; ++i) {
+    visible = strchr(visible, ',');
+    visible = visible == nullptr ? nullptr : visible + 1;
+  }
+  return visible == nullptr || isdigit(*visible) == 0 ? device : atoi(visible);
+}
+
 }  // namespace
 
 void ReportSourceLine() {
@@ -50,14 +67,30 @@ void ReportSourceLine() {
   python.release(state);
 }
 
+void ReportDevice() {
+  if (reporter.load(std::memory_order_acquire) == nullptr ||
+      SessionMode() != channel::Mode::kRecord || getenv("SLURM_PROCID") != nullptr ||
+      getenv("OMPI_COMM_WORLD_RANK") != nullptr) {
+    return;
+  }
+  const channel::Config& config = SessionConfig();
+  const int32_t per_node = std::max(1, config.device.device_count);
+  std::array<char, 64> note = {};
+  snprintf(note.data(), note.size(), "prism:device:%d:%d", config.rank / per_node,
+           PhysicalDevice(CurrentDevice()));
+  prism_shim_note(DefineOnce(channel::Table::kMarkerName, note.data()));
+}
+
 }  // namespace prism::shim
 
-extern "C" __attribute__((visibility("default"))) bool prism_shim_cpu_tell(const char* note,
-                                                                           bool is_call) {
-  if (prism::shim::reporter.load() == nullptr || gettid() != getpid()) {
+extern "C" __attribute__((visibility("default"))) bool prism_shim_cpu_tell(
+    const char* note, prism::shim::CpuNote kind) {
+  using prism::shim::CpuNote;
+  if (prism::shim::reporter.load() == nullptr ||
+      (kind != CpuNote::kOfAnyThread && gettid() != getpid())) {
     return false;
   }
-  if (is_call) {
+  if (kind == CpuNote::kCall) {
     prism::shim::ReportSourceLine();
   }
   prism_shim_note(prism::shim::DefineOnce(prism::channel::Table::kMarkerName, note));

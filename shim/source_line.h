@@ -8,4 +8,9 @@ namespace prism::shim {
 // nothing unless Python has asked to be called.
 void ReportSourceLine();
 
+// Behind it, which GPU of which node the calling thread uses for a new communicator: NCCL refuses
+// two ranks on one. Nothing where a launcher binds each process to a GPU of its own, which every
+// rank then calls device 0.
+void ReportDevice();
+
 }  // namespace prism::shim

@@ -59,6 +59,7 @@ graph::CommunicatorShape ShapeOf(const CommunicatorSpec& spec) {
 
 void EmitInit(const Communicator& communicator, const CommunicatorSpec& spec) {
   ReportSourceLine();
+  ReportDevice();
   channel::Record record = {};
   record.kind = channel::RecordKind::kCommInit;
   channel::CommInitBody& body = record.comm_init;

@@ -221,6 +221,12 @@ def _tell_members(c10d):
     c10d._new_process_group_helper = make_and_tell
 
 
+# Of c10d and of what stands for them here.
+_OBJECT_CALLS = {"all_gather_object", "broadcast_object_list", "gather_object", "scatter_object_list",
+                 "send_object_list", "recv_object_list", "_all_gather_own", "_broadcast_own",
+                 "_gather_own", "_scatter_own"}
+
+
 def _members_text(ranks):
     stride = ranks[1] - ranks[0] if len(ranks) > 1 else 1
     if stride > 0 and ranks == list(range(ranks[0], ranks[0] + stride * len(ranks), stride)):
@@ -254,6 +260,13 @@ def _tell_calls(c10d):
             frame = frame.f_back
         return found
 
+    def moves_objects(frame, end):
+        while frame is not None and frame is not end:
+            if frame.f_code.co_name in _OBJECT_CALLS:
+                return True
+            frame = frame.f_back
+        return False
+
     def line_text(frame):
         return f"prism:line:{frame.f_lineno}:{frame.f_code.co_name}:{frame.f_code.co_filename}"
 
@@ -265,6 +278,8 @@ def _tell_calls(c10d):
             if conditions and line not in markers:
                 conditions.see(frame)
             tell(line)
+            if moves_objects(sys._getframe().f_back, frame):
+                tell("prism:objects:")
 
     def is_own(file):
         return not file.startswith(frameworks) and f"{os.sep}site-packages{os.sep}" not in file
@@ -295,27 +310,48 @@ def _tell_calls(c10d):
 
 
 def _tell_store(c10d, tell, tell_line, frameworks):
-    """What the program itself reads from the store or waits for; calls in a loop count once."""
+    """What the program itself sets in the store or waits for; calls in a loop count once."""
     last = []
+    known = set()  # keys that were set
 
-    def watch(name):
+    def is_of_all(store):
+        return (isinstance(store, (c10d.TCPStore, c10d.FileStore))
+                or (c10d.is_initialized() and store is c10d._get_default_store()))
+
+    def milliseconds(store, rest):
+        timeout = rest[0] if rest else getattr(store, "timeout", None)
+        return round(timeout.total_seconds() * 1000) if hasattr(timeout, "total_seconds") else 0
+
+    def watch(name, sets):
         function = getattr(c10d.Store, name)
 
         @functools.wraps(function)
         def call(self, keys, *rest):
             caller = sys._getframe(1)
-            place = (keys, caller.f_code, caller.f_lineno)
-            if not caller.f_code.co_filename.startswith(frameworks) and last != [place]:
-                last[:] = [place]
+            names = [keys] if isinstance(keys, str) else list(keys)
+            is_shared = is_of_all(self)
+            place = (names, caller.f_code, caller.f_lineno)
+            is_new = not known.issuperset(names) if sets and is_shared else last != [place]
+            if not caller.f_code.co_filename.startswith(frameworks) and is_new:
+                if sets:
+                    known.update(names)
+                else:
+                    last[:] = [place]
                 tell_line()
-                what = f"key {keys}" if isinstance(keys, str) else f"keys {', '.join(keys)}"
-                tell(f"prism:store:store.{name} of {what}")
+                what = f"store.{name} of key{'s' * (len(names) != 1)} {', '.join(names)}"
+                tell(f"prism:store-set:{what}" if sets
+                     else f"prism:store:{milliseconds(self, rest)}:{what}")
+                for key in names if is_shared else ():
+                    tell(f"prism:store-key:{key}")
             return function(self, keys, *rest)
 
         setattr(c10d.Store, name, call)
 
     for each in ("get", "wait"):
-        watch(each)
+        watch(each, False)
+    for each in ("set", "add", "multi_set"):
+        if hasattr(c10d.Store, each):
+            watch(each, True)
 
 
 # Collectives of c10d.ProcessGroup, by what a program calls them; the last three by their names from

@@ -31,6 +31,14 @@ struct CpuCall {
 
 inline constexpr uint64_t kCpuMessageBytes = 320;
 
+// What a note for prism check says: a call, behind the program's line, or a wait for one, both on
+// the main thread only, since the order of threads is chance; or something of any thread.
+enum class CpuNote : uint8_t {
+  kCall,
+  kWait,
+  kOfAnyThread,
+};
+
 struct CpuExchangeGroup;  // opaque; lives until the process ends
 
 }  // namespace prism::shim
@@ -49,9 +57,8 @@ int prism_shim_cpu_run(prism::shim::CpuExchangeGroup* group,
                        const prism::shim::CpuCall* calls,
                        uint64_t count,
                        char* message);
-// For prism check: a note, behind the program's line if it says a call. Only the main thread's,
-// since the order of threads is chance. False: it was not told.
-bool prism_shim_cpu_tell(const char* note, bool is_call);
+// For prism check. False: it was not told.
+bool prism_shim_cpu_tell(const char* note, prism::shim::CpuNote kind);
 // Whether a rank of the job runs in the sandbox together with this one.
 int prism_shim_rank_is_present(int32_t global_rank);
 }

@@ -76,19 +76,24 @@ void CpuGroup::SetMembers(const std::vector<uint64_t>& global_ranks) {
   members_ = known && size_ > 0 ? MembersText(ranks) : "";
 }
 
-uint64_t CpuGroup::TellCollective(const std::string& call) {
+std::function<void()> CpuGroup::Tell(const std::string& channel, const std::string& call) {
   if (identity_ == FnvHash("") || members_.empty()) {
-    return 0;
+    return nullptr;
   }
   std::ostringstream note;
-  note << "prism:cpu:" << identity_ << ":" << members_ << ":" << call;
-  return prism_shim_cpu_tell(note.str().c_str(), true) ? ++told_ : 0;
+  note << "prism:cpu:" << identity_ << ":" << members_ << ":" << channel << ":" << call;
+  if (!prism_shim_cpu_tell(note.str().c_str(), CpuNote::kCall)) {
+    return nullptr;
+  }
+  std::ostringstream wait;
+  wait << "prism:cpu-wait:" << identity_ << ":" << channel << ":" << ++told_[channel];
+  return [text = wait.str()] { prism_shim_cpu_tell(text.c_str(), CpuNote::kWait); };
 }
 
-void CpuGroup::TellWait(uint64_t told) const {
+void CpuGroup::TellUnknownMessage() const {
   std::ostringstream note;
-  note << "prism:cpu-wait:" << identity_ << ":" << told;
-  prism_shim_cpu_tell(note.str().c_str(), false);
+  note << "prism:cpu-unknown:" << identity_ << ":" << members_;
+  prism_shim_cpu_tell(note.str().c_str(), CpuNote::kOfAnyThread);
 }
 
 void CpuGroup::Run(const std::vector<CpuCall>& calls) const {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -47,10 +48,11 @@ class CpuGroup : public gloo::Context {
   // present members do not agree or one is gone.
   void Run(const std::vector<CpuCall>& calls) const;
 
-  // For prism check: a note of the collective that begins (slicer/check/call_recorder.h). Its
-  // number among those that were told of this group; 0: it was not.
-  uint64_t TellCollective(const std::string& call);
-  void TellWait(uint64_t told) const;
+  // For prism check: a note of the call that begins (slicer/check/call_recorder.h), the next of its
+  // channel, whose calls run in order. What to call where it is waited for; empty: nobody asks.
+  std::function<void()> Tell(const std::string& channel, const std::string& call);
+  // Likewise of a message that cannot be compared: it is not known whose or in what order it is.
+  void TellUnknownMessage() const;
 
   // Executes the work: at once if nobody else is present, else on the thread of the queue, after
   // everything submitted to it before.
@@ -63,7 +65,7 @@ class CpuGroup : public gloo::Context {
   CpuExchangeGroup* group_ = nullptr;
   std::string members_;  // as they are told; "": not known
   uint64_t sequence_ = 0;
-  uint64_t told_ = 0;
+  std::map<std::string, uint64_t> told_;  // by channel
   std::mutex mutex_;
   std::map<uint64_t, std::unique_ptr<SerialQueue>> queues_;
 };

@@ -1,5 +1,6 @@
 #include "shim/rendezvous/gloo_calls.h"
 
+#include <optional>
 #include <sstream>
 #include <utility>
 
@@ -12,7 +13,7 @@ constexpr uint64_t kCollectiveQueue = 0;
 
 thread_local int64_t next_timeout_ms = 0;  // of the next collective; 0: its group's
 
-Element ElementOf(at::ScalarType type) {
+std::optional<Element> KnownElement(at::ScalarType type) {
   switch (type) {
     case at::kChar:
       return Element::kInt8;
@@ -32,8 +33,14 @@ Element ElementOf(at::ScalarType type) {
     case at::kDouble:
       return Element::kFloat64;
     default:
-      TORCH_CHECK(false, "Invalid scalar type ", type, " for a reduction with Gloo");
+      return std::nullopt;
   }
+}
+
+Element ElementOf(at::ScalarType type) {
+  const std::optional<Element> element = KnownElement(type);
+  TORCH_CHECK(element, "Invalid scalar type ", type, " for a reduction with Gloo");
+  return *element;
 }
 
 ReduceKind KindOf(const c10d::ReduceOp& op) {
@@ -98,7 +105,27 @@ size_t BytesOf(ExchangeOperation operation, const std::vector<at::Tensor>& outpu
   return is_scattered ? bytes * static_cast<size_t>(size) : bytes;
 }
 
+// What members have to agree about.
+std::string AgreedSize(ExchangeOperation operation,
+                       const std::vector<at::Tensor>& outputs,
+                       int size) {
+  const bool is_by_member = operation == ExchangeOperation::kBarrier ||
+                            operation == ExchangeOperation::kGather ||
+                            operation == ExchangeOperation::kAllToAll;
+  const bool is_known = !is_by_member && !outputs.empty() && !outputs.front().is_sparse();
+  return is_known ? SizeText(static_cast<int64_t>(BytesOf(operation, outputs, size)),
+                             outputs.front().scalar_type())
+                  : SizeText(-1, at::kByte);
+}
+
 }  // namespace
+
+std::string SizeText(int64_t bytes, at::ScalarType type) {
+  const std::optional<Element> element = bytes < 0 ? std::nullopt : KnownElement(type);
+  std::ostringstream text;
+  text << bytes << ":" << (element ? ElementName(*element) : "");
+  return text.str();
+}
 
 CpuCall Moved(ExchangeOperation operation, size_t bytes, int64_t root) {
   CpuCall call = {};
@@ -148,10 +175,9 @@ c10::intrusive_ptr<c10d::Work> StartCollective(CpuGroup& group,
   const ExchangeOperation operation = OperationOf(type);
   std::ostringstream call;
   call << ExchangeOperationName(operation) << ":" << root << ":"
-       << std::exchange(next_timeout_ms, 0);
-  if (const uint64_t told = group.TellCollective(call.str())) {
-    description.tell_wait = [&group, told] { group.TellWait(told); };
-  }
+       << std::exchange(next_timeout_ms, 0) << ":"
+       << AgreedSize(operation, description.outputs, group.size());
+  description.tell_wait = group.Tell("", call.str());
   const Collective collective = {group, description.sequence};
   group.Spend(operation, BytesOf(operation, description.outputs, group.size()));
   auto work = c10::make_intrusive<CpuWork>(

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -35,6 +36,10 @@ struct Collective {
 };
 
 using CollectiveBody = std::function<void(const Collective&)>;
+
+// For prism check: what is moved, as a note says it: bytes, and their type; -1: not known, or of no
+// two members the same.
+std::string SizeText(int64_t bytes, at::ScalarType type);
 
 // For prism check: of this thread's next collective, if it is not that of its group.
 void SetNextTimeout(std::chrono::milliseconds timeout);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <memory>
 #include <new>
+#include <sstream>
 #include <utility>
 
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
@@ -35,6 +36,7 @@ struct Transfer {
   bool is_send;
   int peer;
   int tag;
+  bool is_of_anyone = false;  // a receive: the peer is only one that it may be
 };
 
 // Sends and receives of one peer and tag keep their order, and wait for nothing else. Queue 0 is
@@ -43,6 +45,23 @@ uint64_t QueueOf(const Transfer& transfer) {
   return (uint64_t{1} << 63U) | (uint64_t{transfer.is_send} << 62U) |
          (static_cast<uint64_t>(static_cast<uint32_t>(transfer.peer)) << 32U) |
          static_cast<uint32_t>(transfer.tag);
+}
+
+// For prism check; what to call where it is waited for.
+std::function<void()> Tell(CpuGroup& group, const at::Tensor& tensor, const Transfer& transfer) {
+  std::ostringstream channel;
+  channel << (transfer.is_send ? "send/" : "recv/") << transfer.peer << "/" << transfer.tag;
+  std::ostringstream call;
+  call << (transfer.is_send ? "send:" : "recv:") << transfer.peer << ":0:"
+       << prism::shim::SizeText(static_cast<int64_t>(tensor.nbytes()), tensor.scalar_type());
+  std::function<void()> tell_wait;
+  if (!transfer.is_of_anyone) {
+    tell_wait = group.Tell(channel.str(), call.str());
+  }
+  if (!tell_wait) {
+    group.TellUnknownMessage();
+  }
+  return tell_wait;
 }
 
 WorkPointer StartTransfer(CpuGroup& group, const at::Tensor& tensor, const Transfer& transfer) {
@@ -60,6 +79,7 @@ WorkPointer StartTransfer(CpuGroup& group, const at::Tensor& tensor, const Trans
   description.sequence = group.sequence();
   description.source = transfer.is_send ? -1 : transfer.peer;
   description.outputs = {tensor};
+  description.tell_wait = Tell(group, tensor, transfer);
   auto work = c10::make_intrusive<CpuWork>(std::move(description), [&group, buffer, call] {
     group.Run({call});
     if (call.recv != nullptr) {
@@ -170,7 +190,7 @@ c10::intrusive_ptr<Work> ProcessGroupGloo::recvAnysource(std::vector<at::Tensor>
   CpuGroup& group = GroupOf(*this, contexts_);
   TORCH_CHECK(group.IsAlone(),
               "a receive from any source is not supported between several sandbox ranks");
-  return StartTransfer(group, tensors[0], {false, (rank_ + 1) % size_, tag});
+  return StartTransfer(group, tensors[0], {false, (rank_ + 1) % size_, tag, true});
 }
 
 c10::intrusive_ptr<Work> ProcessGroupGloo::barrier(const BarrierOptions& /*opts*/) {

@@ -1,12 +1,14 @@
 #include "slicer/check/call_recorder.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "graph/base/check.h"
 #include "graph/base/content_hash.h"
+#include "graph/base/data_type.h"
 #include "graph/base/fnv.h"
 #include "graph/base/intern.h"
 #include "graph/base/parse_number.h"
@@ -23,14 +25,19 @@ using channel::RecordKind;
 constexpr std::string_view kLine = "prism:line:";
 constexpr std::string_view kGroup = "prism:group:";
 constexpr std::string_view kStore = "prism:store:";
+constexpr std::string_view kStoreSet = "prism:store-set:";
+constexpr std::string_view kStoreKey = "prism:store-key:";
+constexpr std::string_view kDevice = "prism:device:";
 constexpr std::string_view kOverlap = "prism:overlap:";
 constexpr std::string_view kChange = "prism:change:";
 constexpr std::string_view kStandIn = "stand_in:";  // of a counter
 constexpr std::string_view kCpu = "prism:cpu:";
 constexpr std::string_view kCpuWait = "prism:cpu-wait:";
+constexpr std::string_view kCpuUnknown = "prism:cpu-unknown:";
+constexpr std::string_view kObjects = "prism:objects:";
 constexpr std::string_view kRank = "prism:rank:";
 constexpr std::string_view kPlace = "prism:place:";
-constexpr uint16_t kFirstCpuStream = 0x8000;  // of the process's streams: one for each CPU group
+constexpr uint16_t kFirstCpuStream = 0x8000;  // of the process's streams: one for each channel
 constexpr int32_t kFirstSteps = 4;
 constexpr int32_t kLeastSteps = 40;
 constexpr size_t kHashDigits = 40;  // of the name of a group that only its members make
@@ -66,10 +73,6 @@ std::vector<Rank> MembersIn(std::string_view text) {
     members.emplace_back(static_cast<uint32_t>(first + i * stride));
   }
   return members;
-}
-
-uint16_t CpuStream(uint32_t communicator) {
-  return static_cast<uint16_t>(kFirstCpuStream + communicator);
 }
 
 uint64_t IdentityIn(std::string_view text) {
@@ -231,9 +234,20 @@ Status CallRecorder::SeeNote(const Record& record) {
   } else if (text.starts_with(kGroup)) {
     SeeGroup(text.substr(kGroup.size()), record.thread);
   } else if (text.starts_with(kStore)) {
-    Call call = Begin(CallKind::kStore, record.thread);
-    call.object = InternValue(calls_.store_calls, std::string(text.substr(kStore.size())));
-    AddOnHost(std::move(call));
+    std::string_view rest = text.substr(kStore.size());
+    const DurationNs timeout_ns = NumberIn(TakePart(&rest)) * kNsPerMs;
+    SeeStoreCall({.text = std::string(rest)}, timeout_ns, record.thread);
+  } else if (text.starts_with(kStoreSet)) {
+    SeeStoreCall({.text = std::string(text.substr(kStoreSet.size())), .is_set = true}, 0,
+                 record.thread);
+  } else if (text.starts_with(kStoreKey)) {
+    if (!calls_.store_calls.empty()) {
+      calls_.store_calls.back().keys.emplace_back(text.substr(kStoreKey.size()));
+    }
+  } else if (text.starts_with(kDevice)) {
+    std::string_view rest = text.substr(kDevice.size());
+    const auto node = static_cast<int32_t>(NumberIn(TakePart(&rest)));
+    devices_[record.thread] = {node, static_cast<int32_t>(NumberIn(rest))};
   } else if (text.starts_with(kOverlap)) {
     overlapping_.insert(record.thread);
   } else if (text.starts_with(kChange)) {
@@ -242,11 +256,13 @@ Status CallRecorder::SeeNote(const Record& record) {
   } else if (text.starts_with(kCpu)) {
     SeeCpuCall(text.substr(kCpu.size()), record.thread);
   } else if (text.starts_with(kCpuWait)) {
-    std::string_view rest = text.substr(kCpuWait.size());
-    const auto group = cpu_groups_.find(IdentityIn(TakePart(&rest)));
-    if (group != cpu_groups_.end()) {
-      WaitFor({{numbers_[CpuStream(group->second)], static_cast<uint32_t>(NumberIn(rest))}});
-    }
+    SeeCpuWait(text.substr(kCpuWait.size()));
+  } else if (text.starts_with(kCpuUnknown)) {
+    std::string_view rest = text.substr(kCpuUnknown.size());
+    const std::string_view identity = TakePart(&rest);
+    calls_.communicators[CpuGroupOf(identity, rest)].hides_messages = true;
+  } else if (text.starts_with(kObjects)) {
+    moving_objects_.insert(record.thread);
   } else if (text.starts_with(kRank) || text.starts_with(kPlace)) {
     const bool is_place = text.starts_with(kPlace);
     std::string_view rest = text.substr(is_place ? kPlace.size() : kRank.size());
@@ -255,12 +271,21 @@ Status CallRecorder::SeeNote(const Record& record) {
   return OkStatus();
 }
 
+void CallRecorder::SeeStoreCall(CalledKeys called, DurationNs timeout_ns, uint16_t thread) {
+  Call call = Begin(CallKind::kStore, thread);
+  call.object = static_cast<uint32_t>(calls_.store_calls.size());
+  call.timeout_ns = timeout_ns;
+  calls_.store_calls.push_back(std::move(called));
+  AddOnHost(std::move(call));
+}
+
 void CallRecorder::SeeLine(std::string_view text, uint16_t thread) {
   SourceLine source;
   source.line = static_cast<int32_t>(NumberIn(TakePart(&text)));
   source.function = TakePart(&text);
   source.file = text;
   line_[thread] = InternValue(calls_.sources, source);
+  moving_objects_.erase(thread);
 }
 
 void CallRecorder::SeeGroup(std::string_view text, uint16_t thread) {
@@ -289,20 +314,47 @@ uint32_t CallRecorder::CpuGroupOf(std::string_view identity, std::string_view me
   return group->second;
 }
 
-// How much it moves is not compared, since that may follow from what absent ranks would have given;
-// but no other call meets a barrier.
+uint16_t CallRecorder::CpuStreamOf(std::string_view identity, std::string_view channel) {
+  const auto next = static_cast<uint16_t>(kFirstCpuStream + cpu_streams_.size());
+  return cpu_streams_.try_emplace(fmt::format("{}:{}", identity, channel), next).first->second;
+}
+
 void CallRecorder::SeeCpuCall(std::string_view text, uint16_t thread) {
   const std::string_view identity = TakePart(&text);
-  Call call = Begin(CallKind::kCollective, thread);
-  call.object = CpuGroupOf(identity, TakePart(&text));
+  const uint32_t group = CpuGroupOf(identity, TakePart(&text));
+  const std::string_view channel = TakePart(&text);
   const std::string_view kind = TakePart(&text);
-  call.is_barrier = kind == "barrier";
-  call.shape.kind = ValueNamed(graph::kCollectiveKindNames, kind).value_or(call.shape.kind);
-  call.shape.bytes = call.is_barrier ? 0 : -1;
-  call.shape.root = RootOf(call.object, NumberIn(TakePart(&text)));
-  call.timeout_ns = NumberIn(text) * kNsPerMs;
-  const uint16_t stream = CpuStream(call.object);
-  AddOnStream(std::move(call), stream, false);
+  const bool is_message = kind == "send" || kind == "recv";
+  Call call = Begin(is_message ? CallKind::kTransfers : CallKind::kCollective, thread);
+  const int32_t peer = RootOf(group, NumberIn(TakePart(&text)));
+  call.timeout_ns = NumberIn(TakePart(&text)) * kNsPerMs;
+  const int64_t given_bytes = NumberIn(TakePart(&text));
+  const int64_t bytes = moving_objects_.contains(thread) ? -1 : given_bytes;
+  if (is_message) {
+    call.transfers = {{.is_send = kind == "send",
+                       .peer = Rank(static_cast<uint32_t>(peer)),
+                       .communicator = group,
+                       .bytes = bytes,
+                       .tag = NumberIn(channel.substr(channel.rfind('/') + 1))}};
+  } else {
+    call.object = group;
+    call.is_barrier = kind == "barrier";
+    call.shape.kind = ValueNamed(graph::kCollectiveKindNames, kind).value_or(call.shape.kind);
+    call.shape.root = peer;
+    // No other call meets a barrier.
+    call.shape.bytes = call.is_barrier ? 0 : bytes;
+    call.shape.dtype =
+        bytes < 0 ? DataType::kUnknown : DataTypeNamed(text).value_or(DataType::kUnknown);
+  }
+  AddOnStream(std::move(call), CpuStreamOf(identity, channel), false);
+}
+
+void CallRecorder::SeeCpuWait(std::string_view text) {
+  const std::string_view identity = TakePart(&text);
+  const uint16_t stream = CpuStreamOf(identity, TakePart(&text));
+  if (const auto number = numbers_.find(stream); number != numbers_.end()) {
+    WaitFor({{number->second, static_cast<uint32_t>(NumberIn(text))}});
+  }
 }
 
 // As a rank of the job.
@@ -330,6 +382,9 @@ void CallRecorder::SeeCommunicator(const Record& record) {
     communicator.identity = hash.Digest();
   }
   communicator.timeout_ns = TimeoutOf(calls_, communicator.members);
+  if (const auto device = devices_.extract(record.thread)) {
+    std::tie(communicator.node, communicator.device) = device.mapped();
+  }
   const auto index = static_cast<uint32_t>(calls_.communicators.size());
   communicators_[body.comm] = index;
   calls_.communicators.push_back(std::move(communicator));

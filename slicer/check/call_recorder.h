@@ -3,13 +3,18 @@
 // Source lines and groups come as notes, markers that the shim writes for a check only
 // (shim/rendezvous/absent_ranks.py): "prism:line:LINE:FUNCTION:FILE" before a call on the same
 // thread, and "prism:group:TIMEOUT_MS:MEMBERS:NAME" where a group is made, whose members are
-// FIRST/STRIDE/COUNT, or numbers with commas. The main thread's collectives of CPU groups are
-// "prism:cpu:IDENTITY:MEMBERS:KIND:ROOT:TIMEOUT_MS" (shim/rendezvous/cpu_group.cc), and
-// "prism:cpu-wait:IDENTITY:COUNT" where it waits for the first so many of a group.
-// "prism:store:CALL" is a call of the store, "prism:overlap:" stands before a collective whose
-// buffers overlap, "prism:change:CALL" behind the line of one whose tensor changed.
-// "prism:rank:NUMBER:LINE:FILE" and "prism:place:…" are what shim/rendezvous/rank_conditions.py
-// finds.
+// FIRST/STRIDE/COUNT, or numbers with commas. The main thread's calls of CPU groups are
+// "prism:cpu:IDENTITY:MEMBERS:CHANNEL:KIND:PEER:TIMEOUT_MS:BYTES:TYPE"
+// (shim/rendezvous/cpu_group.h), PEER being a root where it is a collective, and
+// "prism:cpu-wait:IDENTITY:CHANNEL:COUNT" where it waits for the first so many of a channel;
+// "prism:cpu-unknown:IDENTITY:MEMBERS" is a message that cannot be compared. "prism:objects:" says
+// of the call of the last line that it moves Python objects: its size follows from what other ranks
+// have. "prism:store:TIMEOUT_MS:CALL" is a wait for keys of the store, "prism:store-set:CALL" sets
+// some, and "prism:store-key:KEY" behind it is one of them. "prism:overlap:" stands before a
+// collective whose buffers overlap, "prism:change:CALL" behind the line of one whose tensor
+// changed. "prism:rank:NUMBER:LINE:FILE" and "prism:place:…" are what
+// shim/rendezvous/rank_conditions.py finds. "prism:device:NODE:DEVICE" stands before a new
+// communicator: its GPU.
 #pragma once
 
 #include <cstddef>
@@ -18,6 +23,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "graph/base/ids.h"
@@ -55,7 +61,10 @@ class CallRecorder {
   void SeeLine(std::string_view text, uint16_t thread);
   void SeeGroup(std::string_view text, uint16_t thread);
   void SeeStand(const channel::Record& record);
+  void SeeStoreCall(CalledKeys called, DurationNs timeout_ns, uint16_t thread);
   void SeeCpuCall(std::string_view text, uint16_t thread);
+  void SeeCpuWait(std::string_view text);
+  uint16_t CpuStreamOf(std::string_view identity, std::string_view channel);
   [[nodiscard]] int32_t RootOf(uint32_t communicator, int64_t root) const;
   uint32_t CpuGroupOf(std::string_view identity, std::string_view members);
   void SeeCommunicator(const channel::Record& record);
@@ -71,16 +80,19 @@ class CallRecorder {
 
   OpStream stream_;
   RankCalls calls_;
-  std::map<uint16_t, uint32_t> line_;           // of RankCalls::sources, by thread
-  std::map<uint32_t, uint32_t> communicators_;  // of RankCalls, by id
-  std::map<uint64_t, uint32_t> cpu_groups_;     // likewise, by identity
-  std::map<uint16_t, uint16_t> numbers_;        // of the process's streams, from 1
-  std::map<uint16_t, uint32_t> counts_;         // of calls, by number
-  std::map<uint16_t, Clock> tails_;             // by the process's streams
+  std::map<uint16_t, uint32_t> line_;            // of RankCalls::sources, by thread
+  std::map<uint32_t, uint32_t> communicators_;   // of RankCalls, by id
+  std::map<uint64_t, uint32_t> cpu_groups_;      // likewise, by identity
+  std::map<std::string, uint16_t> cpu_streams_;  // of the process, by identity and channel
+  std::set<uint16_t> moving_objects_;            // threads: the call of their last line
+  std::map<uint16_t, uint16_t> numbers_;         // of the process's streams, from 1
+  std::map<uint16_t, uint32_t> counts_;          // of calls, by number
+  std::map<uint16_t, Clock> tails_;              // by the process's streams
   std::map<uint32_t, Clock> events_;
   std::map<uint16_t, std::vector<CalledTransfer>> pending_;  // by thread
   Clock waited_;                                             // what the host has waited for
   Clock awaited_;                                            // likewise, or any other stream
+  std::map<uint16_t, std::pair<int32_t, int32_t>> devices_;  // by thread, of its next communicator
   std::set<uint16_t> overlapping_;                           // threads: of their next collective
   std::set<uint16_t> computing_;                             // the process's streams with kernels
   std::map<std::vector<Rank>, uint32_t> nameless_;           // communicators without a group

@@ -38,9 +38,11 @@ constexpr WorkName kWorkNames[] = {
 
 std::string TransfersText(const Call& call) {
   const CalledTransfer& first = call.transfers.front();
-  const std::string text =
-      fmt::format("{} rank {} of {}", first.is_send ? "send to" : "receive from",
-                  first.peer.value(), FormatCounted(first.bytes, "byte"));
+  std::string text =
+      fmt::format("{} rank {}", first.is_send ? "send to" : "receive from", first.peer.value());
+  if (first.bytes >= 0) {
+    text += fmt::format(" of {}", FormatCounted(first.bytes, "byte"));
+  }
   return call.transfers.size() == 1
              ? text
              : fmt::format(
@@ -81,7 +83,7 @@ std::string CallText(const Execution& execution, CallId id) {
     case CallKind::kTransfers:
       return TransfersText(call);
     case CallKind::kStore:
-      return execution.ranks()[id.rank].store_calls[call.object];
+      return execution.ranks()[id.rank].store_calls[call.object].text;
     case CallKind::kCollective:
       break;
   }
@@ -89,7 +91,7 @@ std::string CallText(const Execution& execution, CallId id) {
     return "barrier";
   }
   std::string text = NameOf(graph::kCollectiveKindNames, call.shape.kind);
-  if (!execution.ranks()[id.rank].communicators[call.object].is_cpu) {
+  if (call.shape.bytes >= 0) {
     text += fmt::format(" of {} {}", FormatCount(ElementsOf(call.shape)),
                         DataTypeName(call.shape.dtype));
   }
@@ -175,14 +177,19 @@ std::string FailureText(const Execution& execution, uint32_t rank) {
 
 std::string WatchdogText(const Execution& execution, CallId id, uint32_t number) {
   const Call& call = execution.CallOf(id);
-  if (call.kind != CallKind::kCollective && call.kind != CallKind::kMakeCommunicator) {
+  if (call.kind != CallKind::kCollective && call.kind != CallKind::kMakeCommunicator &&
+      call.kind != CallKind::kStore) {
     return "";
   }
-  const CalledCommunicator& communicator = execution.ranks()[id.rank].communicators[call.object];
   const int64_t ms = execution.TimeoutOf(id) / kNsPerMs;
   if (ms == 0) {
     return "";
   }
+  if (call.kind == CallKind::kStore) {
+    return fmt::format("the store would end the job: wait timeout after {}ms, keys: /{}", ms,
+                       fmt::join(execution.ranks()[id.rank].store_calls[call.object].keys, ", /"));
+  }
+  const CalledCommunicator& communicator = execution.ranks()[id.rank].communicators[call.object];
   if (call.kind == CallKind::kMakeCommunicator) {
     return fmt::format(
         "the store would end the job: [Rank {}] wait timeout after {}ms, for the key of NCCL's "

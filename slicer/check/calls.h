@@ -41,7 +41,10 @@ struct CalledCommunicator {
   std::string name = {};           // of its group; "" if the framework made one up
   DurationNs timeout_ns = 0;       // of its group; 0: not known
   bool is_default = false;         // of the first of the process's groups
-  bool is_cpu = false;             // a CPU group: sizes are not known
+  bool is_cpu = false;             // a CPU group
+  int32_t node = -1;               // -1: it is not known on which GPU it is
+  int32_t device = -1;             // of that node
+  bool hides_messages = false;     // not all that this rank sends and receives in it are known
 };
 
 enum class CallKind : uint8_t {
@@ -50,14 +53,23 @@ enum class CallKind : uint8_t {
   kMakeCommunicator,  // of all members at once
   kCollective,
   kTransfers,  // sends and receives on one stream, in one NCCL group
-  kStore,      // a read of the store or a wait for its keys, as the program calls it
+  kStore,      // the program sets keys of the store, or waits for them
+};
+
+struct CalledKeys {
+  std::string text = {};               // "store.get of key go"
+  bool is_set = false;                 // else: it waits until they are
+  std::vector<std::string> keys = {};  // of the store that all ranks share
+
+  bool operator==(const CalledKeys&) const = default;
 };
 
 struct CalledTransfer {
   bool is_send = false;
   Rank peer;
   uint32_t communicator = 0;
-  int64_t bytes = 0;
+  int64_t bytes = 0;  // -1: not known
+  int64_t tag = 0;
 };
 
 struct Need {
@@ -75,7 +87,7 @@ struct Call {
   bool overlaps = false;              // its buffers do, other than NCCL allows
   bool is_dropped = false;            // nothing waits for it, on a stream of no kernels
   DurationNs gap_ns = 0;              // that the host slept since the last call of stream 0
-  DurationNs timeout_ns = 0;          // its own; 0: that of its group
+  DurationNs timeout_ns = 0;          // its own; 0: that of its group, or not known
   graph::CollectiveShape shape = {};  // of a collective; its root is a rank of the job
   std::vector<CalledTransfer> transfers = {};
   std::vector<Need> needs = {};
@@ -116,8 +128,8 @@ struct RankCalls {
   std::vector<Call> calls = {};
   std::vector<CalledGroup> groups = {};
   std::vector<CalledCommunicator> communicators = {};
-  std::vector<std::string> store_calls = {};  // "store.get of key go"
-  std::vector<SourceLine> sources = {{}};     // the first is unknown
+  std::vector<CalledKeys> store_calls = {};
+  std::vector<SourceLine> sources = {{}};  // the first is unknown
   std::vector<CalledChange> changes = {};
   std::vector<std::string> assumptions = {};  // of --stand-in
   std::vector<CalledContribution> contributions = {};

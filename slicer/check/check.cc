@@ -1,6 +1,8 @@
 #include "slicer/check/check.h"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -28,12 +30,14 @@ std::optional<CheckFault> FirstFault(const Execution& execution) {
 CheckFault TimeoutFault(const Execution& execution, const Execution::Late& late) {
   const Meeting& meeting = execution.meetings()[late.meeting];
   CheckFault fault = {.kind = FaultKind::kTimeout};
+  const bool is_store = meeting.kind == CallKind::kStore;
   fault.sentence = fmt::format(
-      "rank {} waits {:.6g} s in {} of {} for rank {}, longer than the group's time-out of {:.6g} "
-      "s",
+      "rank {} waits {:.6g} s in {}{} for rank {}, longer than the {} time-out of {:.6g} s",
       RankOf(execution, late.waiting).value(), SecondsFromNs(late.waited_ns),
-      CallAtLine(execution, late.waiting), GroupText(execution, late.waiting),
-      RankOf(execution, late.last).value(), SecondsFromNs(execution.TimeoutOf(late.waiting)));
+      CallAtLine(execution, late.waiting),
+      is_store ? "" : " of " + GroupText(execution, late.waiting),
+      RankOf(execution, late.last).value(), is_store ? "store's" : "group's",
+      SecondsFromNs(execution.TimeoutOf(late.waiting)));
   fault.ranks = {RankOf(execution, late.waiting), RankOf(execution, late.last)};
   std::ranges::sort(fault.ranks);
   for (const CallId id : meeting.calls) {
@@ -111,6 +115,37 @@ std::optional<CheckFault> OverlapFault(const Execution& execution) {
       "input and output of {} overlap on {}, other than NCCL allows: what it leaves is chance",
       fault.sentence, graph::RanksText(fault.ranks));
   return fault;
+}
+
+// NCCL refuses a communicator with two ranks on one GPU.
+std::optional<CheckFault> DeviceFault(const Execution& execution) {
+  for (const Meeting& meeting : execution.meetings()) {
+    std::map<std::pair<int32_t, int32_t>, std::vector<CallId>> by_device;
+    for (const CallId id : meeting.calls) {
+      if (meeting.kind == CallKind::kMakeCommunicator) {
+        const CalledCommunicator& made =
+            execution.ranks()[id.rank].communicators[execution.CallOf(id).object];
+        by_device[{made.node, made.device}].push_back(id);
+      }
+    }
+    for (const auto& [device, calls] : by_device) {
+      if (device.second < 0 || calls.size() < 2) {
+        continue;
+      }
+      CheckFault fault = {.kind = FaultKind::kGroup};
+      std::ranges::transform(calls, std::back_inserter(fault.ranks),
+                             [&](CallId id) { return RankOf(execution, id); });
+      fault.sentence = fmt::format(
+          "{} {} of {} on one GPU, device {} of their node: NCCL would end them with \"Duplicate "
+          "GPU "
+          "detected\"; call torch.cuda.set_device(int(os.environ[\"LOCAL_RANK\"])) before",
+          RanksDo(fault.ranks, "makes", "make"), CallAtLine(execution, calls.front()),
+          GroupText(execution, calls.front()), device.second);
+      fault.calls = {MakeFaultCall(execution, calls[0]), MakeFaultCall(execution, calls[1])};
+      return fault;
+    }
+  }
+  return std::nullopt;
 }
 
 // A rank that makes fewer groups than others may be none of their members.
@@ -210,6 +245,9 @@ CheckResult CheckCalls(std::span<const RankCalls> ranks) {
   }
   if (!fault) {
     fault = FailureFault(execution, CallsEnd::kFailed);
+  }
+  if (std::optional<CheckFault> shared = DeviceFault(execution)) {
+    result.faults.push_back(*std::move(shared));
   }
   if (fault) {
     result.faults.push_back(*std::move(fault));

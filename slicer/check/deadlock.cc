@@ -101,10 +101,23 @@ std::optional<CallId> LastLike(const Execution& execution, CallId id, uint32_t r
   return calls.empty() ? std::nullopt : std::optional(calls.back());
 }
 
+// It has not left, but goes no further itself.
+bool IsWaiting(const Execution& execution, uint32_t index) {
+  for (uint16_t stream = 0; stream < execution.StreamsOf(index); ++stream) {
+    if (execution.FirstOpen(index, stream)) {
+      return true;
+    }
+  }
+  return false;
+}
+
 std::string EndOf(const Execution& execution, uint32_t index, bool several) {
   const RankCalls& rank = execution.ranks()[index];
   if (rank.end != CallsEnd::kExit) {
     return FailureText(execution, index);
+  }
+  if (IsWaiting(execution, index)) {
+    return several ? "never make this call" : "never makes this call";
   }
   const std::string steps =
       rank.steps == 0 ? "" : fmt::format(" after {}", FormatCounted(rank.steps, "step"));
@@ -121,11 +134,14 @@ CheckFault LeftFault(const Execution& execution, const Left& left) {
   std::vector<uint32_t> there;
   std::ranges::transform(waiting, std::back_inserter(there), &CallId::rank);
   const std::vector<Rank> gone = NamesOf(execution, left.ranks);
-  CheckFault fault = {.kind = FaultKind::kLeftEarly};
+  const uint32_t first_gone = left.ranks.front();
+  const bool has_left =
+      execution.ranks()[first_gone].end != CallsEnd::kExit || !IsWaiting(execution, first_gone);
+  CheckFault fault = {.kind = has_left ? FaultKind::kLeftEarly : FaultKind::kMissingCall};
   fault.sentence = fmt::format(
       "{} for ever in {} of {}: {} {}", RanksDo(NamesOf(execution, there), "waits", "wait"),
       CallAtLine(execution, first), GroupText(execution, first), graph::RanksText(gone),
-      EndOf(execution, left.ranks.front(), gone.size() > 1));
+      EndOf(execution, first_gone, gone.size() > 1));
   fault.ranks = NamesOf(execution, there);
   fault.ranks.insert(fault.ranks.end(), gone.begin(), gone.end());
   fault.calls.push_back(MakeFaultCall(execution, first));

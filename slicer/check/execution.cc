@@ -80,14 +80,16 @@ Meeting& Execution::Join(const std::vector<int64_t>& key,
 void Execution::JoinTransfers(CallId id) {
   const RankCalls& own = ranks_[id.rank];
   for (const CalledTransfer& transfer : own.calls[id.call].transfers) {
-    if (transfer.peer == own.rank || !index_of_.contains(transfer.peer)) {
+    const uint64_t group = own.communicators[transfer.communicator].identity;
+    if (transfer.peer == own.rank || !index_of_.contains(transfer.peer) ||
+        HidesMessages(own.rank, group) || HidesMessages(transfer.peer, group)) {
       continue;
     }
     const Rank sender = transfer.is_send ? own.rank : transfer.peer;
     const Rank receiver = transfer.is_send ? transfer.peer : own.rank;
-    const auto identity = static_cast<int64_t>(own.communicators[transfer.communicator].identity);
-    std::vector<int64_t> key = {static_cast<int64_t>(CallKind::kTransfers), identity,
-                                sender.value(), receiver.value()};
+    std::vector<int64_t> key = {static_cast<int64_t>(CallKind::kTransfers),
+                                static_cast<int64_t>(group), transfer.tag, sender.value(),
+                                receiver.value()};
     // Sends and receives count separately.
     auto& [sends, receives] = messages_[key];
     key.push_back(transfer.is_send ? sends++ : receives++);
@@ -99,8 +101,65 @@ void Execution::JoinTransfers(CallId id) {
   }
 }
 
+bool Execution::HidesMessages(Rank rank, uint64_t communicator) const {
+  return std::ranges::any_of(ranks_[index_of_.at(rank)].communicators,
+                             [&](const CalledCommunicator& known) {
+                               return known.identity == communicator && known.hides_messages;
+                             });
+}
+
+// A message of gloo leaves when its receiver asks for it, one of NCCL that does not fit into the
+// buffer of a channel likewise, unless it is spread over more of them, on which no program can
+// rely.
+bool Execution::IsBuffered(const Meeting& meeting, CallId id) const {
+  constexpr int64_t kNcclBufferBytes = 4 << 20;  // NCCL_BUFFSIZE, by default
+  const Call& call = CallOf(id);
+  return buffers_sends_ && meeting.sender == id && meeting.sent_bytes <= kNcclBufferBytes &&
+         !ranks_[id.rank].communicators[call.transfers.front().communicator].is_cpu;
+}
+
 bool Execution::WaitsIn(const Meeting& meeting, CallId id) const {
-  return meeting.kind != CallKind::kMakeGroup && !(buffers_sends_ && meeting.sender == id);
+  if (meeting.kind == CallKind::kStore) {
+    return meeting.sender != id;
+  }
+  return meeting.kind != CallKind::kMakeGroup && !IsBuffered(meeting, id);
+}
+
+// Who waits for a key meets the first call that sets it, if one rank alone does.
+void Execution::AddKeys() {
+  std::map<std::string, std::optional<CallId>> setters;  // null: several ranks set it
+  const auto for_each = [&](bool is_set, const auto& see) {
+    for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
+      for (uint32_t i = 0; i < ranks_[rank].calls.size(); ++i) {
+        const Call& call = ranks_[rank].calls[i];
+        if (call.kind == CallKind::kStore &&
+            ranks_[rank].store_calls[call.object].is_set == is_set) {
+          for (const std::string& key : ranks_[rank].store_calls[call.object].keys) {
+            see(key, CallId{rank, i});
+          }
+        }
+      }
+    }
+  };
+  for_each(true, [&](const std::string& key, CallId id) {
+    std::optional<CallId>& first = setters.try_emplace(key, id).first->second;
+    first = first && first->rank == id.rank ? first : std::nullopt;
+  });
+  for_each(false, [&](const std::string& key, CallId id) {
+    const auto setter = setters.find(key);
+    if (setter == setters.end() || !setter->second || setter->second->rank == id.rank) {
+      return;
+    }
+    Meeting meeting = {.kind = CallKind::kStore, .calls = {*setter->second, id}};
+    meeting.sender = setter->second;
+    std::ranges::sort(meeting.calls);
+    for (const CallId each : meeting.calls) {
+      meeting.expected.push_back(each.rank);
+      states_[each.rank].calls[each.call].meetings.push_back(
+          static_cast<uint32_t>(meetings_.size()));
+    }
+    meetings_.push_back(std::move(meeting));
+  });
 }
 
 // Which calls meet depends on the order of each rank's own calls alone.
@@ -116,6 +175,7 @@ void Execution::AddMeetings() {
       }
     }
   }
+  AddKeys();
   for (const Meeting& meeting : meetings_) {
     for (const CallId id : meeting.calls) {
       states_[id.rank].calls[id.call].open += WaitsIn(meeting, id) ? 1 : 0;
@@ -199,7 +259,11 @@ bool Execution::GoTogether(const Meeting& meeting) const {
   const CallId first = meeting.calls.front();
   const Call& call = CallOf(first);
   if (meeting.kind == CallKind::kTransfers) {
-    return meeting.sent_bytes == meeting.received_bytes;
+    const bool is_known = meeting.sent_bytes >= 0 && meeting.received_bytes >= 0;
+    const bool is_cpu =
+        ranks_[first.rank].communicators[call.transfers.front().communicator].is_cpu;
+    return !is_known || meeting.sent_bytes == meeting.received_bytes ||
+           (is_cpu && meeting.sent_bytes < meeting.received_bytes);  // gloo fills what it gets
   }
   return std::ranges::all_of(meeting.calls, [&](CallId id) {
     if (meeting.kind == CallKind::kMakeGroup) {
@@ -254,15 +318,18 @@ void Execution::End(CallId id, TimeNs end_ns) {
 
 DurationNs Execution::TimeoutOf(CallId id) const {
   const Call& call = CallOf(id);
-  return call.timeout_ns > 0 ? call.timeout_ns
-                             : ranks_[id.rank].communicators[call.object].timeout_ns;
+  return call.timeout_ns > 0 || call.kind == CallKind::kStore
+             ? call.timeout_ns
+             : ranks_[id.rank].communicators[call.object].timeout_ns;
 }
 
 void Execution::SeeLate(uint32_t number) {
   const Meeting& meeting = meetings_[number];
-  if (meeting.kind != CallKind::kCollective && meeting.kind != CallKind::kMakeCommunicator) {
+  if (meeting.kind != CallKind::kCollective && meeting.kind != CallKind::kMakeCommunicator &&
+      meeting.kind != CallKind::kStore) {
     return;
   }
+  // Of a key that was set in time the first call is the one that sets it, which has no time-out.
   const auto earlier = [&](CallId a, CallId b) { return IssueOf(a) < IssueOf(b); };
   const auto [first, last] = std::ranges::minmax_element(meeting.calls, earlier);
   const DurationNs timeout_ns = TimeoutOf(*first);

@@ -1,7 +1,7 @@
 // What the recorded ranks of a job would do together, without times but for the host's sleeps: each
 // call begins when what it needs has ended, and ends when all that it meets have begun (a
-// collective's members, a communicator's, a message's other end). Ranks that were not recorded are
-// taken to be there in time.
+// collective's members, a communicator's, a message's other end, the call that sets a key). Ranks
+// that were not recorded are taken to be there in time.
 //
 // The order in which things happen here is one of many, but what can happen at all does not depend
 // on it: a call that has begun stays, and nothing is taken back.
@@ -34,8 +34,9 @@ struct Meeting {
   std::vector<CallId> calls = {};       // in the order of ranks
   std::vector<uint32_t> expected = {};  // ascending indices of ranks
   uint32_t number = 0;                  // of the communicator's collectives, or of messages, from 0
-  std::optional<CallId> sender = {};    // of a message, as the next
-  int64_t sent_bytes = 0;
+  // Of a message, as the next; of a key that is waited for, the call that sets it.
+  std::optional<CallId> sender = {};
+  int64_t sent_bytes = 0;  // -1: not known
   int64_t received_bytes = 0;
   uint32_t begun = 0;
   bool differs = false;  // all have begun, and they do not go together
@@ -44,7 +45,8 @@ struct Meeting {
 
 class Execution {
  public:
-  // `ranks`: by rank; they must outlive it. With `buffers_sends` a send ends when it has begun.
+  // `ranks`: by rank; they must outlive it. With `buffers_sends` a small send ends when it has
+  // begun.
   Execution(std::span<const RankCalls> ranks, bool buffers_sends);
 
   void Run();
@@ -66,7 +68,7 @@ class Execution {
   [[nodiscard]] const std::optional<Late>& late() const { return late_; }
 
   [[nodiscard]] const Call& CallOf(CallId id) const { return ranks_[id.rank].calls[id.call]; }
-  // Of a call on a communicator; 0: not known.
+  // Of a call on a communicator or of the store; 0: not known.
   [[nodiscard]] DurationNs TimeoutOf(CallId id) const;
   [[nodiscard]] bool HasBegun(CallId id) const { return StateOf(id).begin_ns >= 0; }
   [[nodiscard]] bool HasEnded(CallId id) const { return StateOf(id).end_ns >= 0; }
@@ -112,6 +114,9 @@ class Execution {
   [[nodiscard]] Meeting NewMeeting(CallKind kind, const std::vector<Rank>& members) const;
   Meeting& Join(const std::vector<int64_t>& key, const std::vector<Rank>& members, CallId id);
   void JoinTransfers(CallId id);
+  void AddKeys();
+  [[nodiscard]] bool HidesMessages(Rank rank, uint64_t communicator) const;
+  [[nodiscard]] bool IsBuffered(const Meeting& meeting, CallId id) const;
   [[nodiscard]] bool WaitsIn(const Meeting& meeting, CallId id) const;
   void Advance(uint32_t rank);
   [[nodiscard]] bool IsReady(uint32_t rank, const Call& call) const;

@@ -7,9 +7,12 @@ elements, without training. computed: likewise one whose number is computed. une
 one batch less. save: rank 0 saves for longer than the group's time-out. late: rank 0 starts later
 than the others' store waits. cpu: rank 1 comes to a sum of a CPU group later than that allows.
 alone: rank 0 alone calls a barrier of a CPU group. roots: rank 1 expects objects of another rank.
+sizes: rank 1 sums twice as many elements in a CPU group. messages: ranks of a CPU group send each other
+arrays and objects, and rank 0 one more than "received" has rank 1 receive.
 keys: ranks read what others have set, and meet by a counter of the store, which "counter" has rank 3
-leave out. overlap: a gathering into a buffer that overlaps. teardown: rank 3 fails at the very end.
-dropped: nobody waits for a sum that was started asynchronously.
+leave out. behind: rank 0 sets a key only behind a sum with those who wait for it. set_late: it sets it
+later than they wait. overlap: a gathering into a buffer that overlaps. teardown: rank 3 fails at the very end.
+dropped: nobody waits for a sum that was started asynchronously. gpu: all ranks use GPU 0.
 """
 
 import datetime
@@ -22,7 +25,7 @@ import torch.distributed as dist
 
 fault = sys.argv[1]
 rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+device = torch.device("cuda", 0 if fault == "gpu" else int(os.environ["LOCAL_RANK"]))
 if fault == "late" and rank == 0:
     time.sleep(660)
 torch.cuda.set_device(device)
@@ -46,7 +49,7 @@ if fault == "one":
     dist.new_group(ranks=[0])
     dist.barrier()
     sys.exit()
-if fault in ("twice", "computed"):
+if fault in ("twice", "computed", "gpu"):
     total(64 if rank == 0 and fault == "twice" or rank % 83 == 69 else 32)
     sys.exit()
 if fault == "late":
@@ -62,6 +65,36 @@ if fault in ("cpu", "alone", "roots"):
     if fault == "roots":
         dist.broadcast_object_list([rank], src=2 if rank == 1 else 0, group=of_hosts)
     dist.all_reduce(torch.ones(4), group=of_hosts)
+    total(8)
+    sys.exit()
+if fault in ("sizes", "messages", "received"):
+    of_hosts = dist.new_group(backend="gloo")
+    dist.all_reduce(torch.ones(64 if fault == "sizes" and rank == 1 else 32), group=of_hosts)
+    peer = rank ^ 1
+    for each in range(2):
+        if rank % 2 == 0:
+            dist.send(torch.ones(8), peer, group=of_hosts)
+            dist.recv(torch.ones(16), peer, group=of_hosts)
+        else:
+            dist.recv(torch.ones(8), peer, group=of_hosts)
+            dist.send(torch.ones(16), peer, group=of_hosts)
+    if rank % 2 == 0:
+        dist.send_object_list(["x" * 100 * (rank + 1)], peer, group=of_hosts)
+    else:
+        dist.recv_object_list([None], peer, group=of_hosts)
+    if fault == "received" and rank == 0:
+        dist.send(torch.ones(8), 1, group=of_hosts)
+    dist.barrier(group=of_hosts)
+    sys.exit()
+if fault in ("behind", "set_late"):
+    store = dist.distributed_c10d._get_default_store()
+    if rank == 0:
+        if fault == "behind":
+            total(8)
+        time.sleep(400)
+        store.set("go", "1")
+    else:
+        store.wait(["go"], datetime.timedelta(seconds=500 if fault == "behind" else 300))
     total(8)
     sys.exit()
 if fault in ("keys", "counter"):

@@ -145,6 +145,24 @@ TEST(CheckedPrograms, collectives_of_cpu_groups_are_compared) {
   EXPECT_EQ(roots.report["faults"][0]["ranks"], Json::array({1}));
 }
 
+TEST(CheckedPrograms, sizes_and_messages_of_cpu_groups_are_compared) {
+  ExpectFault(Check("sizes"), "size", {LineWith("dist.all_reduce(torch.ones(64")});
+  const Checked right = Check("messages");
+  EXPECT_EQ(right.code, 0) << right.report.dump(1);
+  EXPECT_EQ(right.report["verdict"], "ok");
+  const Checked received = Check("received");
+  ExpectFault(received, "missing_call", {LineWith("dist.send(torch.ones(8), 1,")});
+}
+
+TEST(CheckedPrograms, a_key_that_is_set_behind_its_readers_or_too_late_is_named) {
+  const Checked behind = Check("behind");
+  ExpectFault(behind, "cycle", {LineWith("dist.all_reduce(value"), LineWith("store.wait([\"go")});
+  const Checked late = Check("set_late");
+  ExpectFault(late, "timeout", {LineWith("store.set(\"go"), LineWith("store.wait([\"go")});
+  const std::string sentence = late.report["sentence"];
+  EXPECT_NE(sentence.find("the store's time-out of 300 s"), std::string::npos) << sentence;
+}
+
 TEST(CheckedPrograms, cpu_groups_have_a_time_out_of_their_own) {
   const Checked checked = Check("cpu");
   ExpectFault(checked, "timeout", {LineWith("dist.all_reduce(torch.ones(4)")});
@@ -163,6 +181,12 @@ TEST(CheckedPrograms, a_key_that_nobody_sets_is_named) {
   const Checked checked = Check("counter");
   ExpectFault(checked, "missing_call", {LineWith("store.wait(")});
   EXPECT_EQ(checked.report["faults"][0]["waiting"], Json::array({0, 1, 2}));
+}
+
+TEST(CheckedPrograms, ranks_on_one_gpu_are_named) {
+  const Checked checked = Check("gpu");
+  ExpectFault(checked, "group", {LineWith("dist.all_reduce(value")});
+  EXPECT_EQ(checked.report["faults"][0]["ranks"].size(), 4U);
 }
 
 TEST(CheckedPrograms, buffers_that_overlap_are_named) {

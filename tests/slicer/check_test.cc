@@ -79,9 +79,14 @@ class Script {
     return *this;
   }
 
-  Script& Store(const std::string& text, int32_t line) {
-    calls_.store_calls.push_back(text);
-    AddOnHost(Begin(CallKind::kStore, line));
+  // Waits for a key of the store at most 300 s, or sets it.
+  Script& Store(const std::string& key, int32_t line, bool is_set = false) {
+    Call call = Begin(CallKind::kStore, line);
+    call.object = static_cast<uint32_t>(calls_.store_calls.size());
+    call.timeout_ns = is_set ? 0 : 300 * kNsPerSecond;
+    calls_.store_calls.push_back(
+        {(is_set ? "store.set of key " : "store.get of key ") + key, is_set, {key}});
+    AddOnHost(call);
     return *this;
   }
 
@@ -295,6 +300,11 @@ TEST(Check, sends_that_cross_need_buffers) {
                              Started(1).Message(true, 0, 5).Message(false, 0, 6).Take()});
   EXPECT_TRUE(result.faults.empty());
   EXPECT_EQ(result.warnings.size(), 1U);
+  constexpr int64_t kLarge = 16 << 20;
+  const CheckFault fault =
+      OnlyFault({Started(0).Message(true, 1, 5, kLarge).Message(false, 1, 6, kLarge).Take(),
+                 Started(1).Message(true, 0, 5, kLarge).Message(false, 0, 6, kLarge).Take()});
+  EXPECT_EQ(fault.kind, FaultKind::kCycle);
 }
 
 TEST(Check, a_wait_longer_than_the_time_out_says_both_numbers) {
@@ -343,6 +353,28 @@ TEST(Check, collectives_of_a_cpu_group_meet_by_kind_and_root) {
   EXPECT_EQ(OnlyFault(ranks).calls.size(), 2U);
 }
 
+TEST(Check, messages_of_a_cpu_group_wait_for_their_receiver) {
+  const auto cpu = [](uint32_t rank) { return Started(rank).OnCpu(0); };
+  // Crossing sends: NCCL may buffer them, gloo does not.
+  const CheckFault crossed = OnlyFault({cpu(0).Message(true, 1, 5).Message(false, 1, 6).Take(),
+                                        cpu(1).Message(true, 0, 5).Message(false, 0, 6).Take()});
+  EXPECT_EQ(crossed.waiting, RanksFrom({0, 1}));
+  // What is received may have room for more than is sent, not for less.
+  EXPECT_TRUE(CheckCalls(std::vector<RankCalls>{cpu(0).Message(true, 1, 5, 64).Take(),
+                                                cpu(1).Message(false, 0, 6, 128).Take()})
+                  .faults.empty());
+  EXPECT_EQ(
+      OnlyFault({cpu(0).Message(true, 1, 5, 128).Take(), cpu(1).Message(false, 0, 6, 64).Take()})
+          .kind,
+      FaultKind::kSize);
+  // One more send than there are receives, unless the receiver's are not all known.
+  std::vector<RankCalls> ranks = {cpu(0).Message(true, 1, 5).Message(true, 1, 6).Take(),
+                                  cpu(1).Message(false, 0, 7).Take()};
+  EXPECT_TRUE(NamesLine(OnlyFault(ranks), 0, 6));
+  ranks[1].communicators[0].hides_messages = true;
+  EXPECT_TRUE(CheckCalls(ranks).faults.empty());
+}
+
 TEST(Check, a_rank_that_fails_alone_is_named_with_where_the_others_are) {
   const std::string failure =
       "the program of rank 1 ended with exit code 1; its last lines:\nTraceback\nValueError: no\n\n"
@@ -365,14 +397,57 @@ TEST(Check, a_rank_that_fails_alone_is_named_with_where_the_others_are) {
 }
 
 TEST(Check, a_key_that_nobody_sets_comes_before_those_who_wait_for_its_reader) {
-  const CheckFault fault =
-      OnlyFault({Started(0).Store("store.get of key go", 9).Take(CallsEnd::kBlocked),
-                 Started(1).Sum(0, 10).Take(), Started(2).Sum(0, 10).Take()});
+  const CheckFault fault = OnlyFault({Started(0).Store("go", 9).Take(CallsEnd::kBlocked),
+                                      Started(1).Sum(0, 10).Take(), Started(2).Sum(0, 10).Take()});
   EXPECT_EQ(fault.kind, FaultKind::kMissingCall);
   EXPECT_EQ(fault.waiting, RanksFrom({0}));
   ASSERT_EQ(fault.calls.size(), 2U);
   EXPECT_EQ(fault.calls[0].source.line, 9);
   EXPECT_EQ(fault.calls[1].source.line, 10);
+}
+
+TEST(Check, a_key_is_waited_for_until_the_only_rank_that_sets_it_does) {
+  const auto waiting = [](uint32_t rank) { return Started(rank).Store("go", 9).Sum(0, 10).Take(); };
+  std::vector<RankCalls> ranks = {Started(0).Store("go", 5, true).Sum(0, 10).Take(), waiting(1),
+                                  waiting(2)};
+  EXPECT_TRUE(CheckCalls(ranks).faults.empty());
+  // It sets it only behind a collective with those who wait for it.
+  ranks[0] = Started(0).Sum(0, 10).Store("go", 5, true).Take();
+  const CheckFault circle = OnlyFault(ranks);
+  EXPECT_EQ(circle.kind, FaultKind::kCycle);
+  EXPECT_TRUE(NamesLine(circle, 0, 10));
+  EXPECT_TRUE(NamesLine(circle, 1, 9));
+  // If others set it too, it is not known which of them is first.
+  ranks[2] = Started(2).Store("go", 5, true).Sum(0, 10).Take();
+  EXPECT_TRUE(CheckCalls(ranks).faults.empty());
+}
+
+TEST(Check, a_key_that_is_set_too_late_says_both_numbers) {
+  const CheckFault late =
+      OnlyFault({Started(0).Sleep(400 * kNsPerSecond).Store("go", 5, true).Sum(0, 10).Take(),
+                 Started(1).Store("go", 9).Sum(0, 10).Take(),
+                 Started(2).Sleep(200 * kNsPerSecond).Store("go", 9).Sum(0, 10).Take()});
+  EXPECT_EQ(late.kind, FaultKind::kTimeout);
+  EXPECT_EQ(late.ranks, RanksFrom({0, 1}));
+  EXPECT_NE(late.sentence.find("waits 400 s in store.get of key go"), std::string::npos)
+      << late.sentence;
+  EXPECT_NE(late.sentence.find("the store's time-out of 300 s"), std::string::npos)
+      << late.sentence;
+}
+
+TEST(Check, two_ranks_on_one_gpu_cannot_make_a_communicator) {
+  std::vector<RankCalls> ranks;
+  for (uint32_t rank = 0; rank < 3; ++rank) {
+    ranks.push_back(Started(rank).Sum(0, 10).Take());
+    ranks.back().communicators[0].node = rank == 2 ? 1 : 0;
+    ranks.back().communicators[0].device = 0;
+  }
+  const CheckFault fault = OnlyFault(ranks);
+  EXPECT_EQ(fault.kind, FaultKind::kGroup);
+  EXPECT_EQ(fault.ranks, RanksFrom({0, 1}));
+  EXPECT_NE(fault.sentence.find("Duplicate GPU"), std::string::npos) << fault.sentence;
+  ranks[1].communicators[0].device = 1;
+  EXPECT_TRUE(CheckCalls(ranks).faults.empty());
 }
 
 TEST(Check, buffers_that_overlap_are_a_fault_of_their_own) {

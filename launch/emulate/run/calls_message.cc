@@ -72,10 +72,14 @@ void Carry(Wire wire, Calls& calls) {
   });
   wire.AllOf(calls.communicators, [&](auto& communicator) {
     All(wire, communicator.identity, communicator.name, communicator.timeout_ns,
-        communicator.is_default, communicator.is_cpu);
+        communicator.is_default, communicator.is_cpu, communicator.hides_messages,
+        communicator.node, communicator.device);
     Plain(wire, communicator.members);
   });
-  Plain(wire, calls.store_calls);
+  wire.AllOf(calls.store_calls, [&](auto& called) {
+    All(wire, called.text, called.is_set);
+    Plain(wire, called.keys);
+  });
   Plain(wire, calls.assumptions);
   wire.AllOf(calls.changes, [&](auto& change) { All(wire, change.source, change.call); });
   Plain(wire, calls.contributions);
