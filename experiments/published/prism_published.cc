@@ -69,12 +69,12 @@ Result<std::string> RunPublished(const VerbArguments& arguments) {
   }
   const bool is_first = MpiSession::LaunchedRank() == 0;
   if (!is_first && !IsSpread(arguments)) {
-    return "";
+    return std::string();
   }
   PRISM_ASSIGN_OR_RETURN(const PublishedOutput output,
                          name == "accuracy" ? RunAccuracy(arguments) : RunCollectives(arguments));
   if (!is_first) {
-    return "";
+    return std::string();
   }
   const std::string out = arguments.Text("out");
   if (!out.empty() && !output.rows.empty()) {

@@ -46,13 +46,6 @@ void WriteScalar(void* at, Element element, double value) {
   });
 }
 
-const char* ElementName(Element element) {
-  constexpr const char* kNames[kElementCount] = {"int8",    "uint8",    "int32",      "uint32",
-                                                 "int64",   "uint64",   "float16",    "float32",
-                                                 "float64", "bfloat16", "float8e4m3", "float8e5m2"};
-  return kNames[static_cast<size_t>(element)];
-}
-
 const char* ReduceKindName(ReduceKind kind) {
   constexpr const char* kNames[] = {"sum", "prod",   "max",   "min",
                                     "avg", "bitand", "bitor", "bitxor"};

@@ -27,7 +27,14 @@ enum class Element : uint8_t {
 inline constexpr int kElementCount = 12;
 
 size_t ElementBytes(Element element);
-const char* ElementName(Element element);
+
+// Inline, for libprism_rendezvous.so, which does not link this library.
+inline const char* ElementName(Element element) {
+  constexpr const char* kNames[kElementCount] = {"int8",    "uint8",    "int32",      "uint32",
+                                                 "int64",   "uint64",   "float16",    "float32",
+                                                 "float64", "bfloat16", "float8e4m3", "float8e5m2"};
+  return kNames[static_cast<size_t>(element)];
+}
 
 // One element as a number.
 double ReadScalar(const void* at, Element element);
