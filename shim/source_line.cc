@@ -69,8 +69,7 @@ void ReportSourceLine() {
 
 void ReportDevice() {
   if (reporter.load(std::memory_order_acquire) == nullptr ||
-      SessionMode() != channel::Mode::kRecord || getenv("SLURM_PROCID") != nullptr ||
-      getenv("OMPI_COMM_WORLD_RANK") != nullptr) {
+      SessionMode() != channel::Mode::kRecord || getenv("LOCAL_RANK") == nullptr) {
     return;
   }
   const channel::Config& config = SessionConfig();

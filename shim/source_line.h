@@ -9,8 +9,8 @@ namespace prism::shim {
 void ReportSourceLine();
 
 // Behind it, which GPU of which node the calling thread uses for a new communicator: NCCL refuses
-// two ranks on one. Nothing where a launcher binds each process to a GPU of its own, which every
-// rank then calls device 0.
+// two ranks on one. Nothing without a variable LOCAL_RANK: srun and mpirun may bind each process to
+// a GPU of its own, which every rank then calls device 0.
 void ReportDevice();
 
 }  // namespace prism::shim

@@ -315,7 +315,8 @@ def _tell_store(c10d, tell, tell_line, frameworks):
     known = set()  # keys that were set
 
     def is_of_all(store):
-        return (isinstance(store, (c10d.TCPStore, c10d.FileStore))
+        stores = (c10d.torch.distributed.TCPStore, c10d.torch.distributed.FileStore)
+        return (isinstance(store, stores)
                 or (c10d.is_initialized() and store is c10d._get_default_store()))
 
     def milliseconds(store, rest):

@@ -136,11 +136,11 @@ std::optional<CheckFault> DeviceFault(const Execution& execution) {
       std::ranges::transform(calls, std::back_inserter(fault.ranks),
                              [&](CallId id) { return RankOf(execution, id); });
       fault.sentence = fmt::format(
-          "{} {} of {} on one GPU, device {} of their node: NCCL would end them with \"Duplicate "
-          "GPU "
-          "detected\"; call torch.cuda.set_device(int(os.environ[\"LOCAL_RANK\"])) before",
-          RanksDo(fault.ranks, "makes", "make"), CallAtLine(execution, calls.front()),
-          GroupText(execution, calls.front()), device.second);
+          "{} use one GPU, device {} of their node, in {} of {}: NCCL would end them with "
+          "\"Duplicate GPU detected\"; call torch.cuda.set_device(int(os.environ[\"LOCAL_RANK\"])) "
+          "before",
+          graph::RanksText(fault.ranks), device.second, CallAtLine(execution, calls.front()),
+          GroupText(execution, calls.front()));
       fault.calls = {MakeFaultCall(execution, calls[0]), MakeFaultCall(execution, calls[1])};
       return fault;
     }

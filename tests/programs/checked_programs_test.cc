@@ -179,14 +179,14 @@ TEST(CheckedPrograms, ranks_that_read_what_others_set_are_right) {
 
 TEST(CheckedPrograms, a_key_that_nobody_sets_is_named) {
   const Checked checked = Check("counter");
-  ExpectFault(checked, "missing_call", {LineWith("store.wait(")});
+  ExpectFault(checked, "missing_call", {LineWith("store.wait([\"all here")});
   EXPECT_EQ(checked.report["faults"][0]["waiting"], Json::array({0, 1, 2}));
 }
 
 TEST(CheckedPrograms, ranks_on_one_gpu_are_named) {
   const Checked checked = Check("gpu");
   ExpectFault(checked, "group", {LineWith("dist.all_reduce(value")});
-  EXPECT_EQ(checked.report["faults"][0]["ranks"].size(), 4U);
+  EXPECT_EQ(checked.report["faults"].at(0)["ranks"].size(), 4U);
 }
 
 TEST(CheckedPrograms, buffers_that_overlap_are_named) {

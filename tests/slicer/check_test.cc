@@ -339,7 +339,7 @@ TEST(Check, a_communicator_is_waited_for_as_long_as_the_store_waits) {
 }
 
 TEST(Check, collectives_of_a_cpu_group_meet_by_kind_and_root) {
-  const graph::CollectiveShape sum = {.kind = CollectiveKind::kAllReduce};
+  const graph::CollectiveShape sum = {.kind = CollectiveKind::kAllReduce, .bytes = -1};
   std::vector<RankCalls> ranks;
   for (uint32_t rank = 0; rank < 3; ++rank) {
     ranks.push_back(Started(rank).OnCpu(0).Collective(0, 9, sum).Take());
