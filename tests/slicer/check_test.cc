@@ -3,160 +3,18 @@
 
 #include <algorithm>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "graph/base/rng.h"
 #include "slicer/check/told_ranks.h"
+#include "tests/slicer/check_script.h"
 
 namespace prism::slicer {
 namespace {
 
 using graph::CollectiveKind;
-
-constexpr DurationNs kTimeout = 600 * kNsPerSecond;
-
-std::vector<Rank> RanksFrom(const std::vector<uint32_t>& numbers) {
-  std::vector<Rank> ranks;
-  for (const uint32_t number : numbers) {
-    ranks.emplace_back(number);
-  }
-  return ranks;
-}
-
-// A rank's calls, one after the other, each with a line of its own.
-class Script {
- public:
-  explicit Script(uint32_t rank) { calls_.rank = Rank(rank); }
-
-  Script& Group(const std::vector<uint32_t>& members, int32_t line) {
-    const auto number = static_cast<int32_t>(calls_.groups.size());
-    calls_.groups.push_back({"", RanksFrom(members), kTimeout, number});
-    Call call = Begin(CallKind::kMakeGroup, line);
-    call.object = static_cast<uint32_t>(number);
-    AddOnHost(call);
-    return *this;
-  }
-
-  // A communicator, known by `identity`.
-  Script& Communicator(uint64_t identity, const std::vector<uint32_t>& members) {
-    calls_.communicators.push_back({identity, RanksFrom(members), "", kTimeout});
-    Call call = Begin(CallKind::kMakeCommunicator, 0);
-    call.object = static_cast<uint32_t>(calls_.communicators.size() - 1);
-    AddOnHost(call);
-    return *this;
-  }
-
-  Script& OnCpu(uint32_t communicator) {
-    calls_.communicators[communicator].is_cpu = true;
-    return *this;
-  }
-
-  Script& Collective(uint32_t communicator,
-                     int32_t line,
-                     const graph::CollectiveShape& shape,
-                     bool waits = true) {
-    Call call = Begin(CallKind::kCollective, line);
-    call.object = communicator;
-    call.shape = shape;
-    AddOnStream(call, static_cast<uint16_t>(communicator + 1), waits);
-    return *this;
-  }
-
-  Script& Sum(uint32_t communicator, int32_t line, int64_t elements = 8, bool waits = true) {
-    return Collective(
-        communicator, line,
-        {CollectiveKind::kAllReduce, DataType::kFloat32, graph::ReduceOp::kSum, -1, elements * 4},
-        waits);
-  }
-
-  Script& Message(bool is_send, uint32_t peer, int32_t line, int64_t bytes = 64) {
-    Call call = Begin(CallKind::kTransfers, line);
-    call.transfers = {{is_send, Rank(peer), 0, bytes}};
-    AddOnStream(call, 1, true);
-    return *this;
-  }
-
-  // Waits for a key of the store at most 300 s, or sets it.
-  Script& Store(const std::string& key, int32_t line, bool is_set = false) {
-    Call call = Begin(CallKind::kStore, line);
-    call.object = static_cast<uint32_t>(calls_.store_calls.size());
-    call.timeout_ns = is_set ? 0 : 300 * kNsPerSecond;
-    calls_.store_calls.push_back(
-        {(is_set ? "store.set of key " : "store.get of key ") + key, is_set, {key}});
-    AddOnHost(call);
-    return *this;
-  }
-
-  Script& Overlapping() {
-    calls_.calls[calls_.calls.size() - 2].overlaps = true;  // before its wait
-    return *this;
-  }
-
-  Script& Sleep(DurationNs duration) {
-    gap_ns_ += duration;
-    return *this;
-  }
-
-  RankCalls Take(CallsEnd end = CallsEnd::kExit, const std::string& failure = "") {
-    calls_.end = end;
-    calls_.failure = failure;
-    return calls_;
-  }
-
- private:
-  Call Begin(CallKind kind, int32_t line) {
-    Call call = {.kind = kind};
-    call.source = static_cast<uint32_t>(calls_.sources.size());
-    calls_.sources.push_back({"train.py", line, "main"});
-    return call;
-  }
-
-  void AddOnHost(Call call) {
-    call.gap_ns = std::exchange(gap_ns_, 0);
-    ++host_;
-    calls_.calls.push_back(call);
-  }
-
-  void AddOnStream(Call call, uint16_t stream, bool waits) {
-    counts_.resize(std::max<size_t>(counts_.size(), stream + 1U));
-    call.stream = stream;
-    call.gap_ns = gap_ns_;
-    call.needs = {{0, host_}, {stream, counts_[stream]++}};
-    calls_.calls.push_back(call);
-    if (waits) {
-      Call wait = {.kind = CallKind::kHostWait};
-      wait.needs = {{stream, counts_[stream]}};
-      AddOnHost(wait);
-    }
-  }
-
-  RankCalls calls_;
-  std::vector<uint32_t> counts_;
-  uint32_t host_ = 0;
-  DurationNs gap_ns_ = 0;
-};
-
-Script Started(uint32_t rank) {
-  Script script(rank);
-  script.Group({0, 1, 2}, 1).Communicator(7, {0, 1, 2});
-  return script;
-}
-
-CheckFault OnlyFault(const std::vector<RankCalls>& ranks) {
-  const CheckResult result = CheckCalls(ranks);
-  EXPECT_EQ(result.faults.size(), 1U);
-  return result.faults.empty() ? CheckFault() : result.faults.front();
-}
-
-bool NamesLine(const CheckFault& fault, uint32_t rank, int32_t line) {
-  return std::ranges::any_of(fault.calls, [&](const FaultCall& call) {
-    return call.rank == Rank(rank) && call.source.line == line;
-  });
-}
-
 TEST(Check, ranks_that_do_the_same_have_no_fault) {
   std::vector<RankCalls> ranks;
   for (uint32_t rank = 0; rank < 3; ++rank) {
@@ -307,74 +165,6 @@ TEST(Check, sends_that_cross_need_buffers) {
   EXPECT_EQ(fault.kind, FaultKind::kCycle);
 }
 
-TEST(Check, a_wait_longer_than_the_time_out_says_both_numbers) {
-  std::vector<RankCalls> ranks = {Started(0).Sleep(660 * kNsPerSecond).Sum(0, 9).Take()};
-  for (uint32_t rank = 1; rank < 3; ++rank) {
-    ranks.push_back(Started(rank).Sum(0, 9).Take());
-  }
-  const CheckFault fault = OnlyFault(ranks);
-  EXPECT_EQ(fault.kind, FaultKind::kTimeout);
-  EXPECT_NE(fault.sentence.find("660 s"), std::string::npos) << fault.sentence;
-  EXPECT_NE(fault.sentence.find("600 s"), std::string::npos) << fault.sentence;
-  ranks[0] = Started(0).Sleep(540 * kNsPerSecond).Sum(0, 9).Take();
-  EXPECT_TRUE(CheckCalls(ranks).faults.empty());
-}
-
-TEST(Check, a_communicator_is_waited_for_as_long_as_the_store_waits) {
-  const auto script = [](uint32_t rank) { return Script(rank).Group({0, 1, 2}, 1); };
-  std::vector<RankCalls> ranks;
-  for (uint32_t rank = 0; rank < 3; ++rank) {
-    ranks.push_back(script(rank)
-                        .Sleep(rank == 2 ? 660 * kNsPerSecond : 0)
-                        .Communicator(7, {0, 1, 2})
-                        .Sum(0, 9)
-                        .Take());
-  }
-  const CheckFault fault = OnlyFault(ranks);
-  EXPECT_EQ(fault.kind, FaultKind::kTimeout);
-  EXPECT_NE(fault.sentence.find("660 s in the creation of the communicator"), std::string::npos)
-      << fault.sentence;
-  EXPECT_NE(fault.notes.at(0).find("the store would end the job"), std::string::npos)
-      << fault.notes.at(0);
-}
-
-TEST(Check, collectives_of_a_cpu_group_meet_by_kind_and_root) {
-  const graph::CollectiveShape sum = {.kind = CollectiveKind::kAllReduce, .bytes = -1};
-  std::vector<RankCalls> ranks;
-  for (uint32_t rank = 0; rank < 3; ++rank) {
-    ranks.push_back(Started(rank).OnCpu(0).Collective(0, 9, sum).Take());
-  }
-  EXPECT_TRUE(CheckCalls(ranks).faults.empty());
-  ranks[0] = Started(0).OnCpu(0).Sleep(660 * kNsPerSecond).Collective(0, 9, sum).Take();
-  const CheckFault late = OnlyFault(ranks);
-  EXPECT_NE(late.sentence.find("all_reduce (train.py:9"), std::string::npos) << late.sentence;
-  EXPECT_NE(late.notes.at(0).find("gloo would end the job"), std::string::npos) << late.notes.at(0);
-  ranks[0] = Started(0).OnCpu(0).Collective(0, 9, {.kind = CollectiveKind::kBroadcast}).Take();
-  EXPECT_EQ(OnlyFault(ranks).calls.size(), 2U);
-}
-
-TEST(Check, messages_of_a_cpu_group_wait_for_their_receiver) {
-  const auto cpu = [](uint32_t rank) { return Started(rank).OnCpu(0); };
-  // Crossing sends: NCCL may buffer them, gloo does not.
-  const CheckFault crossed = OnlyFault({cpu(0).Message(true, 1, 5).Message(false, 1, 6).Take(),
-                                        cpu(1).Message(true, 0, 5).Message(false, 0, 6).Take()});
-  EXPECT_EQ(crossed.waiting, RanksFrom({0, 1}));
-  // What is received may have room for more than is sent, not for less.
-  EXPECT_TRUE(CheckCalls(std::vector<RankCalls>{cpu(0).Message(true, 1, 5, 64).Take(),
-                                                cpu(1).Message(false, 0, 6, 128).Take()})
-                  .faults.empty());
-  EXPECT_EQ(
-      OnlyFault({cpu(0).Message(true, 1, 5, 128).Take(), cpu(1).Message(false, 0, 6, 64).Take()})
-          .kind,
-      FaultKind::kSize);
-  // One more send than there are receives, unless the receiver's are not all known.
-  std::vector<RankCalls> ranks = {cpu(0).Message(true, 1, 5).Message(true, 1, 6).Take(),
-                                  cpu(1).Message(false, 0, 7).Take()};
-  EXPECT_TRUE(NamesLine(OnlyFault(ranks), 0, 6));
-  ranks[1].communicators[0].hides_messages = true;
-  EXPECT_TRUE(CheckCalls(ranks).faults.empty());
-}
-
 TEST(Check, a_rank_that_fails_alone_is_named_with_where_the_others_are) {
   const std::string failure =
       "the program of rank 1 ended with exit code 1; its last lines:\nTraceback\nValueError: no\n\n"
@@ -394,60 +184,6 @@ TEST(Check, a_rank_that_fails_alone_is_named_with_where_the_others_are) {
   EXPECT_EQ(fault.waiting, RanksFrom({0, 2}));
   EXPECT_NE(fault.sentence.find("rank 1 ended with exit code 1: ValueError: no"), std::string::npos)
       << fault.sentence;
-}
-
-TEST(Check, a_key_that_nobody_sets_comes_before_those_who_wait_for_its_reader) {
-  const CheckFault fault = OnlyFault({Started(0).Store("go", 9).Take(CallsEnd::kBlocked),
-                                      Started(1).Sum(0, 10).Take(), Started(2).Sum(0, 10).Take()});
-  EXPECT_EQ(fault.kind, FaultKind::kMissingCall);
-  EXPECT_EQ(fault.waiting, RanksFrom({0}));
-  ASSERT_EQ(fault.calls.size(), 2U);
-  EXPECT_EQ(fault.calls[0].source.line, 9);
-  EXPECT_EQ(fault.calls[1].source.line, 10);
-}
-
-TEST(Check, a_key_is_waited_for_until_the_only_rank_that_sets_it_does) {
-  const auto waiting = [](uint32_t rank) { return Started(rank).Store("go", 9).Sum(0, 10).Take(); };
-  std::vector<RankCalls> ranks = {Started(0).Store("go", 5, true).Sum(0, 10).Take(), waiting(1),
-                                  waiting(2)};
-  EXPECT_TRUE(CheckCalls(ranks).faults.empty());
-  // It sets it only behind a collective with those who wait for it.
-  ranks[0] = Started(0).Sum(0, 10).Store("go", 5, true).Take();
-  const CheckFault circle = OnlyFault(ranks);
-  EXPECT_EQ(circle.kind, FaultKind::kCycle);
-  EXPECT_TRUE(NamesLine(circle, 0, 10));
-  EXPECT_TRUE(NamesLine(circle, 1, 9));
-  // If others set it too, it is not known which of them is first.
-  ranks[2] = Started(2).Store("go", 5, true).Sum(0, 10).Take();
-  EXPECT_TRUE(CheckCalls(ranks).faults.empty());
-}
-
-TEST(Check, a_key_that_is_set_too_late_says_both_numbers) {
-  const CheckFault late =
-      OnlyFault({Started(0).Sleep(400 * kNsPerSecond).Store("go", 5, true).Sum(0, 10).Take(),
-                 Started(1).Store("go", 9).Sum(0, 10).Take(),
-                 Started(2).Sleep(200 * kNsPerSecond).Store("go", 9).Sum(0, 10).Take()});
-  EXPECT_EQ(late.kind, FaultKind::kTimeout);
-  EXPECT_EQ(late.ranks, RanksFrom({0, 1}));
-  EXPECT_NE(late.sentence.find("waits 400 s in store.get of key go"), std::string::npos)
-      << late.sentence;
-  EXPECT_NE(late.sentence.find("the store's time-out of 300 s"), std::string::npos)
-      << late.sentence;
-}
-
-TEST(Check, two_ranks_on_one_gpu_cannot_make_a_communicator) {
-  std::vector<RankCalls> ranks;
-  for (uint32_t rank = 0; rank < 3; ++rank) {
-    ranks.push_back(Started(rank).Sum(0, 10).Take());
-    ranks.back().communicators[0].node = rank == 2 ? 1 : 0;
-    ranks.back().communicators[0].device = 0;
-  }
-  const CheckFault fault = OnlyFault(ranks);
-  EXPECT_EQ(fault.kind, FaultKind::kGroup);
-  EXPECT_EQ(fault.ranks, RanksFrom({0, 1}));
-  EXPECT_NE(fault.sentence.find("Duplicate GPU"), std::string::npos) << fault.sentence;
-  ranks[1].communicators[0].device = 1;
-  EXPECT_TRUE(CheckCalls(ranks).faults.empty());
 }
 
 TEST(Check, buffers_that_overlap_are_a_fault_of_their_own) {
