@@ -541,6 +541,14 @@ def _order_weights(backward):
     backward.get_param_groups = ordered_param_groups
 
 
+def _remember_layouts(mesh_layout):
+    """Whether a layout of a mesh has a rank twice, which follows from the layout alone. Each parameter
+    of FSDP2 asks anew, in time that grows with the ranks of the job: half of a start at 2,048.
+    """
+    layout = mesh_layout._MeshLayout
+    layout.check_non_overlap = functools.cache(layout.check_non_overlap)
+
+
 class _ChangeOnImport:
     """Changes modules that a program imports later, when their own code has run."""
 
@@ -565,6 +573,7 @@ _changes = {
     "torch.distributed.distributed_c10d": _replace_bodies,
     "torch.distributed.elastic.rendezvous.dynamic_rendezvous": _add_absent_agents,
     "torch.distributed.pipelining._backward": _order_weights,
+    "torch.distributed._mesh_layout": _remember_layouts,
     "torch.distributed.checkpoint.utils": _plan_without_absent,
     "torch.distributed.checkpoint.default_planner": _trust_plans,
     "torch.distributed.checkpoint.filesystem": _read_what_was_written,
