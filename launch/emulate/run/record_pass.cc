@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/base/parallel.h"
 #include "graph/job/whole_program.h"
 #include "launch/emulate/run/check_report.h"
 #include "launch/emulate/run/recorded_process.h"
@@ -320,9 +321,12 @@ void RecordPass::LeaveOutSecondTry() {
   tries_.reset();
 }
 
-// A second try waits for the first iteration of the first, which may compile kernels for both.
+// A second try waits for the first iteration of the first, which may compile kernels for both. It
+// then runs beside it, on a processor of the workers that have nothing to record yet.
 bool RecordPass::MayStartNext() {
-  if (wanted_.empty() || slots_.size() >= slot_count_ ||
+  const bool is_beside =
+      !wanted_.empty() && wanted_.front().is_second_try && AvailableThreads() > 1;
+  if (wanted_.empty() || slots_.size() >= slot_count_ + (is_beside ? 1 : 0) ||
       !starter_.MayStart(TryOf(wanted_.front().is_second_try), !slots_.empty())) {
     return false;
   }
