@@ -543,10 +543,12 @@ def _order_weights(backward):
 
 def _remember_layouts(mesh_layout):
     """Whether a layout of a mesh has a rank twice, which follows from the layout alone. Each parameter
-    of FSDP2 asks anew, in time that grows with the ranks of the job: half of a start at 2,048.
+    of FSDP2 asks anew, in time that grows with the ranks of the job: half of a start at 2,048. Releases
+    after 2.11 may not ask.
     """
-    layout = mesh_layout._MeshLayout
-    layout.check_non_overlap = functools.cache(layout.check_non_overlap)
+    layout = getattr(mesh_layout, "_MeshLayout", None)
+    if hasattr(layout, "check_non_overlap"):
+        layout.check_non_overlap = functools.cache(layout.check_non_overlap)
 
 
 class _ChangeOnImport:
