@@ -117,35 +117,32 @@ std::optional<CheckFault> OverlapFault(const Execution& execution) {
   return fault;
 }
 
-// NCCL refuses a communicator with two ranks on one GPU.
-std::optional<CheckFault> DeviceFault(const Execution& execution) {
+// NCCL refuses a communicator with two ranks on one GPU, unless whatever starts them gives each
+// another one under the same number, which is not seen here.
+void WarnOfDevices(const Execution& execution, std::vector<std::string>* warnings) {
   for (const Meeting& meeting : execution.meetings()) {
-    std::map<std::pair<int32_t, int32_t>, std::vector<CallId>> by_device;
+    std::map<std::pair<int32_t, int32_t>, std::vector<Rank>> by_device;
     for (const CallId id : meeting.calls) {
       if (meeting.kind == CallKind::kMakeCommunicator) {
         const CalledCommunicator& made =
             execution.ranks()[id.rank].communicators[execution.CallOf(id).object];
-        by_device[{made.node, made.device}].push_back(id);
+        by_device[{made.node, made.device}].push_back(RankOf(execution, id));
       }
     }
-    for (const auto& [device, calls] : by_device) {
-      if (device.second < 0 || calls.size() < 2) {
-        continue;
+    for (const auto& [device, ranks] : by_device) {
+      if (device.second >= 0 && ranks.size() > 1) {
+        const CallId first = meeting.calls.front();
+        warnings->push_back(
+            fmt::format("{} use device {} of their node in {} of {}: unless each process sees "
+                        "another GPU, NCCL "
+                        "ends them with \"Duplicate GPU detected\"; call "
+                        "torch.cuda.set_device(int(os.environ[\"LOCAL_RANK\"]))",
+                        graph::RanksText(ranks), device.second, CallAtLine(execution, first),
+                        GroupText(execution, first)));
+        return;
       }
-      CheckFault fault = {.kind = FaultKind::kGroup};
-      std::ranges::transform(calls, std::back_inserter(fault.ranks),
-                             [&](CallId id) { return RankOf(execution, id); });
-      fault.sentence = fmt::format(
-          "{} use one GPU, device {} of their node, in {} of {}: NCCL would end them with "
-          "\"Duplicate GPU detected\"; call torch.cuda.set_device(int(os.environ[\"LOCAL_RANK\"])) "
-          "before",
-          graph::RanksText(fault.ranks), device.second, CallAtLine(execution, calls.front()),
-          GroupText(execution, calls.front()));
-      fault.calls = {MakeFaultCall(execution, calls[0]), MakeFaultCall(execution, calls[1])};
-      return fault;
     }
   }
-  return std::nullopt;
 }
 
 // A rank that makes fewer groups than others may be none of their members.
@@ -246,9 +243,6 @@ CheckResult CheckCalls(std::span<const RankCalls> ranks) {
   if (!fault) {
     fault = FailureFault(execution, CallsEnd::kFailed);
   }
-  if (std::optional<CheckFault> shared = DeviceFault(execution)) {
-    result.faults.push_back(*std::move(shared));
-  }
   if (fault) {
     result.faults.push_back(*std::move(fault));
   }
@@ -258,6 +252,7 @@ CheckResult CheckCalls(std::span<const RankCalls> ranks) {
   if (std::optional<CheckFault> overlap = OverlapFault(execution)) {
     result.faults.push_back(*std::move(overlap));
   }
+  WarnOfDevices(execution, &result.warnings);
   WarnOfGroups(ranks, &result.warnings);
   WarnOfChanges(execution, &result.warnings);
   WarnOfDropped(execution, &result.warnings);
