@@ -251,7 +251,8 @@ Result<std::string> PredictSets(const std::string& path, Predictor* predictor) {
   return output;
 }
 
-// Jobs are divided among the processes of mpirun; each then has the predictions of all.
+// Jobs are divided among the processes of mpirun; each then has the predictions of all. Rows
+// without a job have none, and say why themselves.
 Result<std::vector<RowPrediction>> PredictTogether(const std::vector<RowPlan>& plans,
                                                    const ProfileOverrides& overrides,
                                                    MpiSession& session) {
@@ -271,9 +272,6 @@ Result<std::vector<RowPrediction>> PredictTogether(const std::vector<RowPlan>& p
   PRISM_ASSIGN_OR_RETURN(const std::vector<std::string> shares,
                          DistributeItems(session, session.size(), 1, predict_share));
   std::vector<RowPrediction> predictions(plans.size());
-  for (size_t row = 0; row < plans.size(); ++row) {
-    predictions[row].failure = plans[row].cannot_predict;
-  }
   for (const std::string& share : shares) {
     for (WireReader reader(share); !reader.empty();) {
       RowPrediction& prediction = predictions.at(reader.Get<size_t>());

@@ -27,7 +27,7 @@ struct BenchAccuracyOptions {
   int64_t calibrated = 0;            // rows that are given to calibration; 0: without
 };
 
-// Predicts published runs; a case a source.
+// Predicts published runs; a case a source. Under mpirun together; then only process 0 has them.
 Result<PublishedOutput> BenchAccuracy(const BenchAccuracyOptions& options);
 
 // Leaves out each effect that options.without names (every effect if it names none) in turn: one

@@ -67,15 +67,11 @@ Result<std::string> RunPublished(const VerbArguments& arguments) {
   if (name != "accuracy" && name != "collectives") {
     return InvalidArgument("prism-published has accuracy and collectives; run prism bench " + name);
   }
-  const bool is_first = MpiSession::LaunchedRank() == 0;
-  if (!is_first && !IsSpread(arguments)) {
+  if (MpiSession::LaunchedRank() > 0 && !IsSpread(arguments)) {
     return std::string();
   }
   PRISM_ASSIGN_OR_RETURN(const PublishedOutput output,
                          name == "accuracy" ? RunAccuracy(arguments) : RunCollectives(arguments));
-  if (!is_first) {
-    return std::string();
-  }
   const std::string out = arguments.Text("out");
   if (!out.empty() && !output.rows.empty()) {
     PRISM_RETURN_IF_ERROR(WriteFileAtomically(out, output.rows));

@@ -50,15 +50,10 @@ std::string TransfersText(const Call& call) {
                    FormatCounted(static_cast<int64_t>(call.transfers.size()) - 1, "more message"));
 }
 
-uint32_t CommunicatorOf(const Call& call) {
-  return call.kind == CallKind::kTransfers ? call.transfers.front().communicator : call.object;
-}
-
-const std::vector<Rank>& MembersOf(const RankCalls& rank, const Call& call) {
-  if (call.kind == CallKind::kMakeGroup) {
-    return rank.groups[call.object].members;
-  }
-  return rank.communicators[CommunicatorOf(call)].members;
+const std::vector<Rank>& MembersOf(const Execution& execution, CallId id) {
+  const Call& call = execution.CallOf(id);
+  return call.kind == CallKind::kMakeGroup ? execution.ranks()[id.rank].groups[call.object].members
+                                           : execution.CommunicatorOf(id).members;
 }
 
 }  // namespace
@@ -110,14 +105,13 @@ std::string GroupText(const Execution& execution, CallId id) {
   if (call.kind == CallKind::kStore) {
     return "all ranks";
   }
-  const std::vector<Rank>& members = MembersOf(rank, call);
+  const std::vector<Rank>& members = MembersOf(execution, id);
   const bool makes_group = call.kind == CallKind::kMakeGroup;
   const bool is_of_all = !rank.groups.empty() && rank.groups.front().members == members;
-  if (is_of_all &&
-      (makes_group ? call.object == 0 : rank.communicators[CommunicatorOf(call)].is_default)) {
+  if (is_of_all && (makes_group ? call.object == 0 : execution.CommunicatorOf(id).is_default)) {
     return "the default group";
   }
-  if (!makes_group && rank.communicators[CommunicatorOf(call)].is_cpu) {
+  if (!makes_group && execution.CommunicatorOf(id).is_cpu) {
     return fmt::format("the CPU group of {}", graph::RanksText(members));
   }
   const std::string name =
@@ -189,7 +183,7 @@ std::string WatchdogText(const Execution& execution, CallId id, uint32_t number)
     return fmt::format("the store would end the job: wait timeout after {}ms, keys: /{}", ms,
                        fmt::join(execution.ranks()[id.rank].store_calls[call.object].keys, ", /"));
   }
-  const CalledCommunicator& communicator = execution.ranks()[id.rank].communicators[call.object];
+  const CalledCommunicator& communicator = execution.CommunicatorOf(id);
   if (call.kind == CallKind::kMakeCommunicator) {
     return fmt::format(
         "the store would end the job: [Rank {}] wait timeout after {}ms, for the key of NCCL's "

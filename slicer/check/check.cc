@@ -124,8 +124,7 @@ void WarnOfDevices(const Execution& execution, std::vector<std::string>* warning
     std::map<std::pair<int32_t, int32_t>, std::vector<Rank>> by_device;
     for (const CallId id : meeting.calls) {
       if (meeting.kind == CallKind::kMakeCommunicator) {
-        const CalledCommunicator& made =
-            execution.ranks()[id.rank].communicators[execution.CallOf(id).object];
+        const CalledCommunicator& made = execution.CommunicatorOf(id);
         by_device[{made.node, made.device}].push_back(RankOf(execution, id));
       }
     }

@@ -113,9 +113,8 @@ bool Execution::HidesMessages(Rank rank, uint64_t communicator) const {
 // rely.
 bool Execution::IsBuffered(const Meeting& meeting, CallId id) const {
   constexpr int64_t kNcclBufferBytes = 4 << 20;  // NCCL_BUFFSIZE, by default
-  const Call& call = CallOf(id);
   return buffers_sends_ && meeting.sender == id && meeting.sent_bytes <= kNcclBufferBytes &&
-         !ranks_[id.rank].communicators[call.transfers.front().communicator].is_cpu;
+         !CommunicatorOf(id).is_cpu;
 }
 
 bool Execution::WaitsIn(const Meeting& meeting, CallId id) const {
@@ -260,10 +259,9 @@ bool Execution::GoTogether(const Meeting& meeting) const {
   const Call& call = CallOf(first);
   if (meeting.kind == CallKind::kTransfers) {
     const bool is_known = meeting.sent_bytes >= 0 && meeting.received_bytes >= 0;
-    const bool is_cpu =
-        ranks_[first.rank].communicators[call.transfers.front().communicator].is_cpu;
     return !is_known || meeting.sent_bytes == meeting.received_bytes ||
-           (is_cpu && meeting.sent_bytes < meeting.received_bytes);  // gloo fills what it gets
+           (CommunicatorOf(first).is_cpu &&
+            meeting.sent_bytes < meeting.received_bytes);  // gloo fills what it gets
   }
   return std::ranges::all_of(meeting.calls, [&](CallId id) {
     if (meeting.kind == CallKind::kMakeGroup) {
@@ -316,11 +314,17 @@ void Execution::End(CallId id, TimeNs end_ns) {
   }
 }
 
+const CalledCommunicator& Execution::CommunicatorOf(CallId id) const {
+  const Call& call = CallOf(id);
+  const bool is_message = call.kind == CallKind::kTransfers;
+  return ranks_[id.rank]
+      .communicators[is_message ? call.transfers.front().communicator : call.object];
+}
+
 DurationNs Execution::TimeoutOf(CallId id) const {
   const Call& call = CallOf(id);
-  return call.timeout_ns > 0 || call.kind == CallKind::kStore
-             ? call.timeout_ns
-             : ranks_[id.rank].communicators[call.object].timeout_ns;
+  return call.timeout_ns > 0 || call.kind == CallKind::kStore ? call.timeout_ns
+                                                              : CommunicatorOf(id).timeout_ns;
 }
 
 void Execution::SeeLate(uint32_t number) {

@@ -68,6 +68,8 @@ class Execution {
   [[nodiscard]] const std::optional<Late>& late() const { return late_; }
 
   [[nodiscard]] const Call& CallOf(CallId id) const { return ranks_[id.rank].calls[id.call]; }
+  // That a call is made on; of several transfers, the first one's.
+  [[nodiscard]] const CalledCommunicator& CommunicatorOf(CallId id) const;
   // Of a call on a communicator or of the store; 0: not known.
   [[nodiscard]] DurationNs TimeoutOf(CallId id) const;
   [[nodiscard]] bool HasBegun(CallId id) const { return StateOf(id).begin_ns >= 0; }
