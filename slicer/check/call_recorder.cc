@@ -220,7 +220,7 @@ void CallRecorder::SeeStand(const Record& record) {
   const Result<std::string> name =
       stream_.definitions().Name(channel::Table::kCounterName, record.counter.name);
   if (name.ok() && name->starts_with(kStandIn)) {
-    InternValue(calls_.assumptions, name->substr(kStandIn.size()));
+    InternValue(calls_.assumptions, fmt::format("--stand-in, {}", name->substr(kStandIn.size())));
   }
 }
 
@@ -261,6 +261,11 @@ Status CallRecorder::SeeNote(const Record& record) {
     std::string_view rest = text.substr(kCpuUnknown.size());
     const std::string_view identity = TakePart(&rest);
     calls_.communicators[CpuGroupOf(identity, rest)].hides_messages = true;
+    InternValue(
+        calls_.assumptions,
+        fmt::format("messages of a CPU group with rank {}, which sends or receives on other "
+                    "threads or from anybody, are in order",
+                    calls_.rank.value()));
   } else if (text.starts_with(kObjects)) {
     moving_objects_.insert(record.thread);
   } else if (text.starts_with(kRank) || text.starts_with(kPlace)) {

@@ -131,7 +131,7 @@ struct RankCalls {
   std::vector<CalledKeys> store_calls = {};
   std::vector<SourceLine> sources = {{}};  // the first is unknown
   std::vector<CalledChange> changes = {};
-  std::vector<std::string> assumptions = {};  // of --stand-in
+  std::vector<std::string> assumptions = {};  // what --stand-in stood for, what is not compared
   std::vector<CalledContribution> contributions = {};
   std::vector<ToldRank> told_ranks = {};  // by rank 0, as they were found
   bool is_told = false;                   // of: nobody is taken to be like it

@@ -8,7 +8,8 @@ one batch less. save: rank 0 saves for longer than the group's time-out. late: r
 than the others' store waits. cpu: rank 1 comes to a sum of a CPU group later than that allows.
 alone: rank 0 alone calls a barrier of a CPU group. roots: rank 1 expects objects of another rank.
 sizes: rank 1 sums twice as many elements in a CPU group. messages: ranks of a CPU group send each other
-arrays and objects, and rank 0 one more than "received" has rank 1 receive.
+arrays and objects, and rank 0 one more than "received" has rank 1 receive, or "anybody" receives from
+whoever sends.
 keys: ranks read what others have set, and meet by a counter of the store, which "counter" has rank 3
 leave out. behind: rank 0 sets a key only behind a sum with those who wait for it. set_late: it sets it
 later than they wait. overlap: a gathering into a buffer that overlaps. teardown: rank 3 fails at the very end.
@@ -67,7 +68,7 @@ if fault in ("cpu", "alone", "roots"):
     dist.all_reduce(torch.ones(4), group=of_hosts)
     total(8)
     sys.exit()
-if fault in ("sizes", "messages", "received"):
+if fault in ("sizes", "messages", "received", "anybody"):
     of_hosts = dist.new_group(backend="gloo")
     dist.all_reduce(torch.ones(64 if fault == "sizes" and rank == 1 else 32), group=of_hosts)
     peer = rank ^ 1
@@ -82,8 +83,10 @@ if fault in ("sizes", "messages", "received"):
         dist.send_object_list(["x" * 100 * (rank + 1)], peer, group=of_hosts)
     else:
         dist.recv_object_list([None], peer, group=of_hosts)
-    if fault == "received" and rank == 0:
+    if fault in ("received", "anybody") and rank == 0:
         dist.send(torch.ones(8), 1, group=of_hosts)
+    if fault == "anybody" and rank == 1:
+        dist.recv(torch.ones(8), group=of_hosts)
     dist.barrier(group=of_hosts)
     sys.exit()
 if fault in ("behind", "set_late"):

@@ -150,6 +150,10 @@ TEST(CheckedPrograms, sizes_and_messages_of_cpu_groups_are_compared) {
   const Checked right = Check("messages");
   EXPECT_EQ(right.code, 0) << right.report.dump(1);
   EXPECT_EQ(right.report["verdict"], "ok");
+  const Checked anybody = Check("anybody");
+  EXPECT_EQ(anybody.code, 0) << anybody.report.dump(1);
+  EXPECT_NE(anybody.report["assumptions"].dump().find("from anybody"), std::string::npos)
+      << anybody.report.dump(1);
   const Checked received = Check("received");
   ExpectFault(received, "missing_call", {LineWith("dist.send(torch.ones(8), 1,")});
 }

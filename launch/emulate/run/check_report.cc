@@ -121,7 +121,7 @@ CheckReport MakeCheckReport(const std::vector<slicer::RankCalls>& calls, int64_t
   report.assumed = AssumedOf(calls, world);
   for (const slicer::RankCalls& rank : calls) {
     for (const std::string& assumption : rank.assumptions) {
-      InternValue(report.assumptions, fmt::format("--stand-in, {}", assumption));
+      InternValue(report.assumptions, assumption);
     }
   }
   report.sentence = report.is_well() ? fmt::format("no fault on {} of {}", report.recorded,
