@@ -24,6 +24,7 @@
 #include "shim/clock/watchdogs.h"
 #include "shim/counters.h"
 #include "shim/fork_server/fork_server.h"
+#include "shim/fork_server/imports.h"
 #include "shim/issued_ops.h"
 #include "shim/stack_writer.h"
 #include "shim/standalone_config.h"
@@ -190,6 +191,7 @@ void OpenChannel(State& state) {
     return;
   }
   OpenForkServer();
+  OpenImports();
   InstallStackWriter();
   pthread_atfork(LockForFork, UnlockAfterFork, LeaveChannelInChild);
   on_exit(OnExit, nullptr);

@@ -1,7 +1,10 @@
 // Between a worker and its fork server (shim/fork_server/fork_server.h), on a socket of packets.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 
 namespace prism::channel {
 
@@ -17,5 +20,19 @@ inline constexpr const char* kForkServerReady = "ready";
 // with a 0 at its end; with descriptors of output, channel and stacks.
 inline constexpr size_t kMaxForkRequest = size_t{64} << 10U;
 inline constexpr int kForkDescriptors = 3;
+
+// The request, without descriptors, to undo what was imported ahead (shim/fork_server/imports.h).
+inline constexpr const char* kForkWithoutImports = "-";
+
+// Environment of a rank that is started by itself beside a fork server, and of that server: the
+// path of an ImportLog, which the former writes and the latter reads.
+inline constexpr const char* kImportsVariable = "PRISM_IMPORTS";
+
+// In the order in which they happened, each with a 0 at its end: "+MODULE" has been begun to be
+// imported, "=NAME=VALUE" was set in the environment, "=NAME" unset.
+struct ImportLog {
+  std::atomic<uint32_t> bytes;  // written or about to be, perhaps beyond the end of `text`
+  std::array<char, (size_t{4} << 20U) - sizeof(uint32_t)> text;
+};
 
 }  // namespace prism::channel

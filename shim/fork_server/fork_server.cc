@@ -4,6 +4,7 @@
 // of what its programs leave behind).
 #include "shim/fork_server/fork_server.h"
 
+#include <fcntl.h>
 #include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,11 +23,13 @@
 #include <iterator>
 #include <new>
 #include <string>
+#include <utility>
 
 #include <dirent.h>
 
 #include "shim/channel/fork_request.h"
 #include "shim/clock/real_time.h"
+#include "shim/fork_server/imports.h"
 #include "shim/python_code.h"
 #include "shim/session.h"
 
@@ -135,6 +138,10 @@ bool Receive(Request* request) {
   message.msg_controllen = sizeof(control);
   const ssize_t bytes =
       TEMP_FAILURE_RETRY(recvmsg(TheServer()->socket, &message, MSG_CMSG_CLOEXEC));
+  if (bytes == 1) {
+    request->text.resize(1);  // channel::kForkWithoutImports
+    return true;
+  }
   const cmsghdr* const head = bytes <= 0 ? nullptr : CMSG_FIRSTHDR(&message);
   if (head == nullptr || head->cmsg_type != SCM_RIGHTS ||
       head->cmsg_len != CMSG_LEN(sizeof(request->descriptors))) {
@@ -153,17 +160,6 @@ void AppendBytes(std::string_view text, std::string* source) {
     *source += digits;
   }
   *source += "'";
-}
-
-// What sitecustomize.py does in Python: the rank's environment has nothing of the fork server's.
-void RestoreEnvironment() {
-  unsetenv(channel::kForkServerVariable);
-  if (const char* const inherited = getenv("PRISM_PYTHONPATH"); inherited != nullptr) {
-    setenv("PYTHONPATH", inherited, 1);
-    unsetenv("PRISM_PYTHONPATH");
-  } else {
-    unsetenv("PYTHONPATH");
-  }
 }
 
 bool HasLibtorch() {
@@ -246,12 +242,90 @@ std::string StartRank(const Request& request, pid_t between) {
 
 RealFunction<pid_t(pid_t, int*, int)> real_waitpid("waitpid");
 
+void CloseDescriptors(const Request& request) {
+  for (const int descriptor : request.descriptors) {
+    close(descriptor);
+  }
+}
+
+constexpr int kServesNoLonger = 2;  // exit code of a copy that was told kForkWithoutImports
+
+enum class Copied : uint8_t { kIsCopy, kHasServed, kNotMade };
+
+// The original waits for as long as its copy serves, the request included.
+Copied CopyWithImports(const PythonFork& python,
+                       const Request& request,
+                       const std::string& left_out) {
+  std::array<int, 2> ends = {-1, -1};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) {
+    return Copied::kNotMade;
+  }
+  python.before();
+  forks_rank = true;
+  const pid_t copy = fork();
+  forks_rank = false;
+  close(ends[copy == 0 ? 0 : 1]);
+  if (copy == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    TheServer()->process = getpid();
+    python.after_child();
+    ImportAhead(left_out);
+    const ssize_t ignored = write(ends[1], "", 1);
+    (void)ignored;
+    close(ends[1]);
+    return Copied::kIsCopy;
+  }
+  python.after_parent();
+  char byte = 0;
+  const bool serves = copy > 0 && TEMP_FAILURE_RETRY(read(ends[0], &byte, 1)) == 1;
+  close(ends[0]);
+  if (serves) {
+    CloseDescriptors(request);
+  }
+  int status = 0;
+  real_waitpid.get()(copy, &status, 0);
+  if (serves && (!WIFEXITED(status) || WEXITSTATUS(status) != kServesNoLonger)) {
+    Leave();
+  }
+  return serves ? Copied::kHasServed : Copied::kNotMade;
+}
+
+// A copy that meets a module that must be left out ends; the next one leaves that out.
+Copied CopyWithImports(const PythonFork& python, const Request& request) {
+  constexpr int kMostCopies = 4;
+  std::string left_out;
+  Copied copied = Copied::kNotMade;
+  for (int i = 0; i < kMostCopies && copied == Copied::kNotMade; ++i) {
+    copied = CopyWithImports(python, request, left_out);
+    if (ImportedLast() < 0) {
+      break;
+    }
+    left_out.append(std::to_string(ImportedLast())).append(",");
+  }
+  return copied;
+}
+
 // Forks for each request; returns in a rank, with Python source to run.
-std::string Serve(const PythonFork& python) {
+std::string Serve(const PythonFork& python, bool is_python) {
+  bool may_import = is_python && HasImports();
+  bool is_copy = false;
   while (true) {
     Request request;
     if (!Receive(&request)) {
       Leave();  // nobody will ask any more
+    }
+    if (request.text == channel::kForkWithoutImports) {
+      if (is_copy) {
+        syscall(SYS_exit_group, kServesNoLonger);
+      }
+      continue;
+    }
+    if (std::exchange(may_import, false)) {
+      const Copied copied = CopyWithImports(python, request);
+      is_copy = copied == Copied::kIsCopy;
+      if (copied == Copied::kHasServed) {
+        continue;
+      }
     }
     python.before();
     forks_rank = true;
@@ -269,9 +343,7 @@ std::string Serve(const PythonFork& python) {
     forks_rank = false;
     python.after_parent();
     real_waitpid.get()(between, nullptr, 0);
-    for (const int descriptor : request.descriptors) {
-      close(descriptor);
-    }
+    CloseDescriptors(request);
   }
 }
 
@@ -300,6 +372,17 @@ bool ForksRank() {
   return forks_rank;
 }
 
+void RestoreEnvironment() {
+  unsetenv(channel::kForkServerVariable);
+  unsetenv(channel::kImportsVariable);
+  if (const char* const inherited = getenv("PRISM_PYTHONPATH"); inherited != nullptr) {
+    setenv("PYTHONPATH", inherited, 1);
+    unsetenv("PRISM_PYTHONPATH");
+  } else {
+    unsetenv("PYTHONPATH");
+  }
+}
+
 bool DiffersByRank(std::string_view variable) {
   const std::string& all = TheServer()->variables;
   size_t found = all.find(variable);
@@ -312,6 +395,10 @@ bool DiffersByRank(std::string_view variable) {
 
 void BecomeRankOrGiveUp(const char* why) {
   if (ServesForks() && getpid() != TheServer()->process) {
+    if (ImportsAhead()) {
+      SpoilImport();
+      return;
+    }
     TheServer()->gave_up->store(why);
   }
   BecomeRank();
@@ -321,6 +408,9 @@ void ServeForks() {
   const Server* const server = TheServer();
   if (getpid() != server->process) {
     return;
+  }
+  if (ImportsAhead()) {
+    LeaveImports();
   }
   if (const char* const why = server->gave_up->load(); why != nullptr) {
     Decline(why);
@@ -345,14 +435,14 @@ void ServeForks() {
   if (!is_python) {
     RestoreEnvironment();
     TellWorker(channel::kForkServerReady, strlen(channel::kForkServerReady));
-    Serve(PythonFork());
+    Serve(PythonFork(), is_python);
     BeginAsRank();
     return;
   }
   const int state = python.ensure();
   RunPython("import os\nos.environ._data.look()", "prism_environment");
   TellWorker(channel::kForkServerReady, strlen(channel::kForkServerReady));
-  const std::string source = Serve(python);
+  const std::string source = Serve(python, is_python);
   BeginAsRank();
   RunPython(source.c_str(), "prism_rank_variables");
   python.release(state);

@@ -53,4 +53,8 @@ char* const* SeeProgram(const char* path, char* const* environment);
 // This call of fork makes a rank.
 bool ForksRank();
 
+// In a program without Python, what sitecustomize.py does else: its environment has nothing of the
+// fork server's.
+void RestoreEnvironment();
+
 }  // namespace prism::shim

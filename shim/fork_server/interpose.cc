@@ -17,11 +17,13 @@
 #include <atomic>
 #include <cstddef>
 #include <iterator>
+#include <string>
 #include <string_view>
 #include <utility>
 
 #include "shim/clock/real_time.h"
 #include "shim/fork_server/fork_server.h"
+#include "shim/fork_server/imports.h"
 
 extern char** environ;
 
@@ -77,6 +79,9 @@ RealFunction<RegisterAtFork> real_register("__register_atfork");
 RealFunction<int(const char*)> real_system("system");
 RealFunction<int(const char*, mode_t)> real_mkdir("mkdir");
 RealFunction<char*(const char*)> real_getenv("getenv");
+RealFunction<int(const char*, const char*, int)> real_setenv("setenv");
+RealFunction<int(const char*)> real_unsetenv("unsetenv");
+RealFunction<int(char*)> real_putenv("putenv");
 
 }  // namespace
 
@@ -100,7 +105,25 @@ PRISM_INTERPOSED char* getenv(const char* name) noexcept {
   if (prism::shim::ServesForks() && prism::shim::DiffersByRank(name)) {
     prism::shim::BecomeRankOrGiveUp("a process that it has forked itself needs the rank");
   }
+  prism::shim::SeeVariableRead(name);
   return prism::shim::real_getenv.get()(name);
+}
+
+PRISM_INTERPOSED int setenv(const char* name, const char* value, int overwrite) noexcept {
+  prism::shim::SeeVariableSet(name, value);
+  return prism::shim::real_setenv.get()(name, value, overwrite);
+}
+
+PRISM_INTERPOSED int unsetenv(const char* name) noexcept {
+  prism::shim::SeeVariableSet(name, nullptr);
+  return prism::shim::real_unsetenv.get()(name);
+}
+
+PRISM_INTERPOSED int putenv(char* text) noexcept {
+  const std::string_view entry = text;
+  const std::string name(entry.substr(0, entry.find('=')));
+  prism::shim::SeeVariableSet(name, entry.size() == name.size() ? nullptr : text + name.size() + 1);
+  return prism::shim::real_putenv.get()(text);
 }
 
 PRISM_INTERPOSED int __register_atfork(prism::shim::Handler* prepare,

@@ -48,6 +48,16 @@ print("rank", rank, "of", os.environ["WORLD_SIZE"], "with", count, "GPUs", flush
 assert os.environ.copy()["RANK"] == str(rank) and "RANK" in os.environ
 if how == "copy":
     assert copy["RANK"] == str(rank)
+if how.startswith("imports="):
+    names = ("wsgiref.handlers", "this", "torch._inductor.config")
+    early = [name for name in names if name in sys.modules]
+    os.environ["TORCHINDUCTOR_MAX_AUTOTUNE"] = "1"
+    import wsgiref.handlers
+    import this
+    import torch._inductor.config
+    print("autotunes:", torch._inductor.config.max_autotune, flush=True)
+    with open(f"{how.partition('=')[2]}.{rank}", "w") as file:
+        print(*early, file=file)
 torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
 dist.init_process_group("nccl")
 model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(64, 64).cuda())

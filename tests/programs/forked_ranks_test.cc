@@ -114,6 +114,21 @@ TEST_F(ForkedRanks, make_temporary_folders_of_their_own) {
   EXPECT_NE(folder(0), folder(3));
 }
 
+// But for those of which a rank would notice it: one prints, one reads what the program sets.
+TEST_F(ForkedRanks, have_imported_ahead_what_the_rank_by_itself_does) {
+  const Finished forked = Run("imports=" + folder_ / "early");
+  ASSERT_EQ(forked.code, 0) << forked.output;
+  EXPECT_THAT(forked.output, Not(HasSubstr(kAlone)));
+  EXPECT_EQ(ReadText(folder_ / "early.3"), "wsgiref.handlers\n");
+  EXPECT_THAT(Log(3), HasSubstr("autotunes: True"));
+  EXPECT_THAT(Log(3), HasSubstr("The Zen of Python"));
+  const std::vector<std::string> results = Results();
+  const Finished alone = Run("imports=" + folder_ / "early", {"--cold-start"});
+  ASSERT_EQ(alone.code, 0) << alone.output;
+  EXPECT_EQ(ReadText(folder_ / "early.3"), "\n");
+  EXPECT_TRUE(results == Results());
+}
+
 TEST_F(ForkedRanks, are_forked_where_env_starts_the_program) {
   const Finished run = Run("plain", {}, {"env", "PYTHONPATH=/nowhere", "NOBODYS=1"});
   ASSERT_EQ(run.code, 0) << run.output;

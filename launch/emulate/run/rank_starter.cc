@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "launch/emulate/run/recorded_process.h"
+#include "shim/channel/fork_request.h"
 
 namespace prism::launch {
 namespace {
@@ -58,8 +59,9 @@ void RankStarter::StartServer() {
   request.rank = Rank(0);
   request.present = {request.rank};
   request.iterations = kBuiltInIterations;
-  Result<std::unique_ptr<ForkServer>> server =
-      ForkServer::Start(MakeSandboxSpec(context_, request), VariablesOfRanks(context_));
+  imports_ = std::make_unique<SharedMemory>("prism-imports", sizeof(channel::ImportLog));
+  Result<std::unique_ptr<ForkServer>> server = ForkServer::Start(
+      MakeSandboxSpec(context_, request), VariablesOfRanks(context_), imports_->Path());
   if (!server.ok()) {
     StopForking(server.status().message());
     return;
@@ -79,6 +81,11 @@ void RankStarter::LimitPatience(double startup_seconds) {
 }
 
 void RankStarter::EndSecondTry(Rank rank, std::string_view difference) {
+  if (!difference.empty() && server_ != nullptr && imports_ != nullptr) {
+    imports_.reset();
+    server_->LeaveOutImports();
+    return;
+  }
   tried_ = true;
   if (!difference.empty() && server_ != nullptr) {
     StopForking(
@@ -105,8 +112,14 @@ bool RankStarter::MayStart(Try which, bool others) {
 }
 
 Result<std::unique_ptr<SandboxProcess>> RankStarter::Start(const SandboxSpec& spec, Try which) {
-  const bool forks = tried_ || which == Try::kSecond;
-  return SandboxProcess::Start(spec, forks ? server_.get() : nullptr);
+  if (tried_ || which == Try::kSecond) {
+    return SandboxProcess::Start(spec, server_.get());
+  }
+  SandboxSpec alone = spec;
+  if (server_ != nullptr && imports_ != nullptr) {
+    NoteImports(imports_->Path(), &alone);
+  }
+  return SandboxProcess::Start(alone);
 }
 
 }  // namespace prism::launch

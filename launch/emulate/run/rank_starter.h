@@ -1,8 +1,8 @@
 // Starts the processes of a worker's ranks. A program of Python or libtorch is started once as a
 // fork server, from which ranks are forked. The first rank is started by itself meanwhile, and once
-// more, forked: if it does not do the same, or cannot be forked, each rank is started by itself,
-// and a line says why. The built-in program is known to do the same (ForkedRanks.* of the tests),
-// and compared under --strict only.
+// more, forked: if it does not do the same even without imports ahead (shim/fork_server/imports.h),
+// or cannot be forked, each rank is started by itself, and a line says why. The built-in program is
+// known to do the same (ForkedRanks.* of the tests), and compared under --strict only.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,7 @@
 #include "launch/emulate/run/run_context.h"
 #include "launch/emulate/sandbox/fork_server.h"
 #include "launch/emulate/sandbox/sandbox_process.h"
+#include "launch/emulate/sandbox/shared_memory.h"
 #include "launch/process/stop_watch.h"
 
 namespace prism::launch {
@@ -50,8 +51,9 @@ class RankStarter {
   std::unique_ptr<ForkServer> server_;
   StopWatch server_age_;
   int32_t patience_s_;
-  bool asked_ = false;  // for a fork server
-  bool tried_ = false;  // a rank twice
+  std::unique_ptr<SharedMemory> imports_;  // channel::ImportLog, while the fork server uses it
+  bool asked_ = false;                     // for a fork server
+  bool tried_ = false;                     // a rank twice
 };
 
 }  // namespace prism::launch

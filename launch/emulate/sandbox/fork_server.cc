@@ -81,8 +81,14 @@ void AddPythonFolder(SandboxSpec* spec) {
   spec->environment.emplace_back("PYTHONPATH", path);
 }
 
+void NoteImports(const std::string& path, SandboxSpec* spec) {
+  AddPythonFolder(spec);
+  spec->environment.emplace_back(channel::kImportsVariable, path);
+}
+
 Result<std::unique_ptr<ForkServer>> ForkServer::Start(SandboxSpec spec,
-                                                      std::vector<std::string> variables) {
+                                                      std::vector<std::string> variables,
+                                                      const std::string& imports) {
   std::ranges::sort(variables);
   std::array<int, 2> ends = {-1, -1};
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
@@ -94,7 +100,7 @@ Result<std::unique_ptr<ForkServer>> ForkServer::Start(SandboxSpec spec,
     return std::ranges::binary_search(variables, variable.first);
   });
   LeaveOutEnv(variables, &started);
-  AddPythonFolder(&started);
+  NoteImports(imports, &started);
   started.environment.emplace_back(channel::kForkServerVariable,
                                    fmt::format("{}:{}", ends[1], fmt::join(variables, ":")));
   started.inherited = ends[1];
@@ -141,6 +147,13 @@ ForkServer::State ForkServer::Look() {
     SetGone("it ended before it needed its rank");
   }
   return state_;
+}
+
+void ForkServer::LeaveOutImports() {
+  const std::string_view text = channel::kForkWithoutImports;
+  if (send(socket_, text.data(), text.size(), MSG_NOSIGNAL) < 0) {
+    SetGone("it does not read what it is asked");
+  }
 }
 
 bool ForkServer::Serves(const SandboxSpec& spec) const {

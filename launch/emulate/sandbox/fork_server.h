@@ -19,13 +19,18 @@ namespace prism::launch {
 // own PYTHONPATH, which that restores.
 void AddPythonFolder(SandboxSpec* spec);
 
+// Has a rank that is started by itself note in a channel::ImportLog what it imports.
+void NoteImports(const std::string& path, SandboxSpec* spec);
+
 class ForkServer {
  public:
   enum class State : uint8_t { kStarting, kReady, kGone };
 
-  // `spec` is any rank's. Ranks differ by these variables only.
+  // `spec` is any rank's. Ranks differ by these variables only. `imports`: the path of a
+  // channel::ImportLog, for what the server imports before it forks its first rank.
   static Result<std::unique_ptr<ForkServer>> Start(SandboxSpec spec,
-                                                   std::vector<std::string> variables);
+                                                   std::vector<std::string> variables,
+                                                   const std::string& imports);
   ~ForkServer();
   ForkServer(const ForkServer&) = delete;
   ForkServer& operator=(const ForkServer&) = delete;
@@ -47,6 +52,9 @@ class ForkServer {
     int stacks;
   };
   Result<pid_t> Fork(const ChildVariables& variables, const Descriptors& descriptors);
+
+  // The next ranks are forked from where the program itself has come to.
+  void LeaveOutImports();
 
   // What the program has printed so far, which a rank would have printed itself.
   [[nodiscard]] const std::string& output() const { return process_->log(); }
