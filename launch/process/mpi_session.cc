@@ -191,12 +191,13 @@ class MpiSession::Impl {
         }
       }
     }
+    UseHostWatch(nullptr);
     watch.reset();
     mpi->finalize();
   }
 
   [[noreturn]] void Abort(int exit_code) {
-    if (watch != nullptr && !watch->status().ok() && InterruptStatus().ok()) {
+    if (InterruptStatus().code() == StatusCode::kRunFailed) {
       EndLauncher();
     }
     if (mpi) {
@@ -277,6 +278,7 @@ Result<MpiSession> MpiSession::Start() {
   }
   if (impl->size > 1) {
     impl->watch = std::make_unique<HostWatch>();
+    UseHostWatch(impl->watch.get());
   }
   return MpiSession(std::move(impl));
 }
@@ -291,18 +293,6 @@ void MpiSession::NameHost(const std::string& addresses, const std::string& name)
   if (impl_->watch != nullptr) {
     impl_->watch->Name(addresses, name);
   }
-}
-
-Status MpiSession::RunStatus() const {
-  const Status interrupted = InterruptStatus();
-  if (!interrupted.ok() && impl_->watch != nullptr) {
-    impl_->watch->Look();  // a host that is gone may be the reason
-  }
-  const Status lost = impl_->watch == nullptr ? OkStatus() : impl_->watch->status();
-  if (lost.ok() || interrupted.ok()) {
-    return lost.ok() ? interrupted : lost;
-  }
-  return {interrupted.code(), fmt::format("{}; {}", interrupted.message(), lost.message())};
 }
 
 std::string MpiSession::LibraryVersion() const {
@@ -366,7 +356,7 @@ Result<PeerMessage> MpiSession::Receive() {
     if (std::optional<PeerMessage> message = TryReceive()) {
       return *std::move(message);
     }
-    PRISM_RETURN_IF_ERROR(RunStatus());
+    PRISM_RETURN_IF_ERROR(InterruptStatus());
     Nap(nap_ns);
     nap_ns = std::min(nap_ns * 2, kLongestNapNs);
   }

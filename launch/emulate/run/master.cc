@@ -131,7 +131,7 @@ Status Master::HandleMessage(const PeerMessage& message, Coordinator* coordinato
 }
 
 Status Master::Pump(Coordinator* coordinator) {
-  PRISM_RETURN_IF_ERROR(session_.RunStatus());
+  PRISM_RETURN_IF_ERROR(InterruptStatus());
   if (kept_ != nullptr) {
     PRISM_RETURN_IF_ERROR(kept_->Write(/*all=*/false));
   }

@@ -23,12 +23,17 @@
 #include "launch/exit_codes.h"
 #include "launch/process/host_watch.h"
 #include "launch/process/interrupt.h"
+#include "launch/process/stop_watch.h"
 #include "launch/process/wire.h"
 
 namespace prism::launch {
 namespace {
 
 constexpr int64_t kIdleNapNs = 500'000;
+
+// What ends this process from outside ends process 0 as a rule, which says why (FAILED) and ends
+// all others: so long it is waited for.
+constexpr double kLastWordS = 5;
 
 void Nap(int64_t nanoseconds) {
   const timespec duration = {.tv_sec = 0, .tv_nsec = nanoseconds};
@@ -181,6 +186,9 @@ Status Worker::BeginEmulation(const EmulateMessage& message) {
 void Worker::Handle(const std::string& message) {
   WireReader in(message);
   const auto kind = in.Get<MessageKind>();
+  if (ended_ && kind != MessageKind::kStop) {
+    return;  // sent before process 0 knew
+  }
   switch (kind) {
     case MessageKind::kRecord:
     case MessageKind::kMeet:
@@ -278,7 +286,17 @@ void Worker::KillProcesses() {
   meeting_.reset();
 }
 
+void Worker::Interrupt(const Status& status) {
+  if (status.code() == StatusCode::kRunFailed) {
+    KillProcesses();  // a host is gone, whose name process 0 knows
+    ended_ = true;
+  } else {
+    Fail(status.WithContext(fmt::format("process {} on {}", session_.rank(), ThisHost().name)));
+  }
+}
+
 void Worker::Fail(const Status& status) {
+  ended_ = true;
   const bool program_ended_well = recording_ != nullptr && recording_->program_ended_well();
   KillProcesses();
   session_.Send(0, WireWriter()
@@ -292,10 +310,14 @@ void Worker::Fail(const Status& status) {
 int ServeAsWorker(RunContext& context, MpiSession& session) {
   Worker worker(context, session);
   worker.Begin();
+  std::optional<StopWatch> ending;
   while (!worker.stopped()) {
-    const Status ended = session.RunStatus();
-    if (!ended.ok()) {
-      worker.KillProcesses();
+    const Status ended = InterruptStatus();
+    if (!ended.ok() && !ending) {
+      ending.emplace();
+      worker.Interrupt(ended);
+    }
+    if (ending && ending->Seconds() > kLastWordS) {
       session.Abort(ExitCode(ended));
     }
     bool busy = false;
