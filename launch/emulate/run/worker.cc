@@ -40,7 +40,7 @@ void Nap(int64_t nanoseconds) {
   nanosleep(&duration, nullptr);
 }
 
-std::string HelloMessage() {
+std::string HelloMessage(const RunContext& context) {
   const WorkerHost host = ThisHost();
   return WireWriter()
       .Put(MessageKind::kHello)
@@ -48,6 +48,7 @@ std::string HelloMessage() {
       .PutText(host.name)
       .PutText(host.identity)
       .PutText(AddressesOfThisHost())
+      .Put<int32_t>(context.gpu ? context.gpu->count : 0)
       .Take();
 }
 
@@ -70,7 +71,7 @@ Worker::Worker(RunContext& context, MpiSession& session)
 Worker::~Worker() = default;
 
 void Worker::Begin() {
-  session_.Send(0, HelloMessage());
+  session_.Send(0, HelloMessage(context_));
 }
 
 Status Worker::Record(WireReader* message) {
@@ -100,7 +101,7 @@ EmulationStart Worker::MakeEmulationStart(const MeetingPoint& meeting,
   start.stall_timeout_s = context_.options.stall_timeout_s;
   start.interactive = context_.options.interactive;
   start.on_gpu = context_.gpu.has_value();
-  start.shares_gpu = SharesGpu(context_);
+  start.shares_gpu = context_.shares_gpu;
   start.perturbations = context_.perturbations;
   for (const Rank rank : ranks) {
     SandboxRequest request;
@@ -139,6 +140,10 @@ Status Worker::BeginEmulation(const EmulateMessage& message) {
   context_.cluster = graph_.cluster;
   context_.sandbox_ranks = graph_.sandbox_ranks;
   context_.places_on_host = message.places_on_host;
+  context_.shares_gpu = message.shares_gpu;
+  if (!message.on_gpus) {
+    context_.gpu.reset();  // with --device auto
+  }
   context_.log_ranks = message.log_ranks;
   context_.snapshot_ranks = message.snapshot_ranks;
   context_.options.iterations = message.iterations;
