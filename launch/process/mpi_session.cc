@@ -145,7 +145,7 @@ void Nap(int64_t nanoseconds) {
 
 // Open MPI's processes (mpirun here, orted on other hosts) would wait for one that is gone for as
 // long as TCP tries, a quarter of an hour. A second signal within 5 seconds ends them at once, with
-// code 1.
+// code 1; where they know themselves that it is gone, it may crash them.
 void EndLauncher() {
   constexpr int64_t kApartNs = 300'000'000;
   const pid_t launcher = getppid();
@@ -197,7 +197,8 @@ class MpiSession::Impl {
   }
 
   [[noreturn]] void Abort(int exit_code) {
-    if (InterruptStatus().code() == StatusCode::kRunFailed) {
+    if (watch != nullptr && watch->lost_silently() &&
+        InterruptStatus().code() == StatusCode::kRunFailed) {
       EndLauncher();
     }
     if (mpi) {

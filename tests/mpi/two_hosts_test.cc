@@ -213,7 +213,7 @@ TEST_F(LostHost, stacks_are_shown_of_ranks_on_all_hosts) {
 }
 
 // Open MPI, which sees it too, may be the first and decide the code: 137 for a process, 205 for its
-// daemon of the host (143 where its own signal comes first).
+// daemon of the host (143 where its own signal comes first). Then it names the host.
 TEST_F(LostHost, a_host_killed_at_any_point_ends_the_run_and_leaves_nothing) {
   constexpr int kPoints = 10;
   constexpr int64_t kLongestUs = 4'000'000;
@@ -227,6 +227,8 @@ TEST_F(LostHost, a_host_killed_at_any_point_ends_the_run_and_leaves_nothing) {
     ASSERT_EQ(Tool({"kill", killed}).code, 0);
     const Finished end = running_->Wait(30);
     EXPECT_THAT(end.code, testing::AnyOf(1, 137, 143, 205)) << end.output;
+    EXPECT_THAT(end.output,
+                testing::AnyOf(HasSubstr("on node 10.77.0.2"), HasSubstr("host h2 (10.77.0.2)")));
     ExpectNothingLeft();
     EXPECT_FALSE(HasPartialOutput(folder_ / "out"));
     for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
