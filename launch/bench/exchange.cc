@@ -21,6 +21,7 @@
 #include "launch/emulate/run/hosts.h"
 #include "launch/emulate/run/messages.h"
 #include "launch/process/host_watch.h"
+#include "launch/process/interrupt.h"
 #include "launch/process/mpi_session.h"
 #include "launch/process/wire.h"
 #include "shim/nccl/exchange_arena.h"
@@ -156,7 +157,7 @@ Result<BenchCase> BenchWithin() {
 // process says so. Only the first word of a message is looked at.
 Status Carry(MpiSession& session, HostMeeting& meeting, const std::atomic<bool>* done) {
   while (done == nullptr || !*done) {
-    PRISM_RETURN_IF_ERROR(session.RunStatus());
+    PRISM_RETURN_IF_ERROR(InterruptStatus());
     bool busy = false;
     while (const std::optional<PeerMessage> message = session.TryReceive()) {
       WireReader in(message->bytes);

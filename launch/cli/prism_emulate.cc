@@ -288,7 +288,7 @@ int Run(const std::vector<std::string>& arguments) {
     return kExitOk;
   }
   const int code = Fail(kProgram, status, context->options.color);
-  if (!session->RunStatus().ok()) {
+  if (!InterruptStatus().ok()) {
     session->Abort(code);  // other processes may be gone already: no normal end
   }
   return code;

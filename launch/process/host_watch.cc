@@ -136,6 +136,7 @@ void HostWatch::Look() {
     ++now[peer];
     AskWhenIdle(descriptor);
     if (info.tcpi_last_ack_recv > 1000U * static_cast<uint32_t>(timeout_s_.load())) {
+      lost_silently_ = true;
       Lose(peer,
            fmt::format("has not answered for {} s (--host-timeout): its network is cut, or it "
                        "is down",

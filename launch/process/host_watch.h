@@ -33,6 +33,9 @@ class HostWatch {
   // Looks now; it does so several times a second by itself.
   void Look();
 
+  // Whether one is gone without a word, so that the launcher may not know.
+  [[nodiscard]] bool lost_silently() const { return lost_silently_; }
+
   // kRunFailed with the host's name once one is gone.
   [[nodiscard]] Status status() const;
 
@@ -42,6 +45,7 @@ class HostWatch {
 
   std::atomic<int> timeout_s_{20};
   std::atomic<bool> done_{false};
+  std::atomic<bool> lost_silently_{false};
   std::mutex looking_;
   mutable std::mutex mutex_;  // of what follows, but connections_
   std::string lost_;          // address

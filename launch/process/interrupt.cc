@@ -3,6 +3,13 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "launch/process/host_watch.h"
 #include "launch/process/mpi_session.h"
 
 namespace prism::launch {
@@ -12,6 +19,7 @@ namespace {
 volatile sig_atomic_t received_signal = 0;
 volatile sig_atomic_t sender = 0;  // process number
 volatile sig_atomic_t report_requested = 0;
+std::atomic<HostWatch*> host_watch = nullptr;
 
 void OnSignal(int number, siginfo_t* info, void* /*context*/) {
   received_signal = number;
@@ -20,6 +28,51 @@ void OnSignal(int number, siginfo_t* info, void* /*context*/) {
 
 void OnReportSignal(int /*number*/) {
   report_requested = 1;
+}
+
+bool IsOfLauncher() {
+  return MpiSession::LaunchedByMpi() && sender == getppid();
+}
+
+Status SignalStatus() {
+  switch (received_signal) {
+    case 0:
+      return OkStatus();
+    case SIGINT:
+      return {StatusCode::kInterrupted, "interrupted by SIGINT"};
+    case SIGHUP:
+      return {StatusCode::kTerminated, "terminated by SIGHUP: its terminal was closed"};
+    default:
+      if (IsOfLauncher()) {
+        if (MpiSession::LauncherName() == "slurmstepd") {
+          return {
+              StatusCode::kTerminated,
+              "Slurm ended the run: its time limit is near, it was cancelled, or another process "
+              "failed"};
+        }
+        return {StatusCode::kTerminated,
+                "mpirun ended the run: another process failed or was killed, or mpirun itself was "
+                "interrupted"};
+      }
+      return {StatusCode::kTerminated, "terminated by SIGTERM"};
+  }
+}
+
+// mpirun, which hears of a killed host at once, is the first to say so, by a signal. It kills a
+// second later; until then the host's connections show which one it is.
+Status LostHost() {
+  constexpr int kLooks = 10;
+  constexpr auto kApart = std::chrono::milliseconds(50);
+  static std::atomic<int> looks = 0;
+  HostWatch* const watch = host_watch.load();
+  if (watch == nullptr) {
+    return OkStatus();
+  }
+  while (received_signal != 0 && IsOfLauncher() && watch->status().ok() && looks++ < kLooks) {
+    watch->Look();
+    std::this_thread::sleep_for(kApart);
+  }
+  return watch->status();
 }
 
 }  // namespace
@@ -51,28 +104,17 @@ bool TakeReportRequest() {
   return requested;
 }
 
+void UseHostWatch(HostWatch* watch) {
+  host_watch = watch;
+}
+
 Status InterruptStatus() {
-  switch (received_signal) {
-    case 0:
-      return OkStatus();
-    case SIGINT:
-      return {StatusCode::kInterrupted, "interrupted by SIGINT"};
-    case SIGHUP:
-      return {StatusCode::kTerminated, "terminated by SIGHUP: its terminal was closed"};
-    default:
-      if (MpiSession::LaunchedByMpi() && sender == getppid()) {
-        if (MpiSession::LauncherName() == "slurmstepd") {
-          return {
-              StatusCode::kTerminated,
-              "Slurm ended the run: its time limit is near, it was cancelled, or another process "
-              "failed"};
-        }
-        return {StatusCode::kTerminated,
-                "mpirun ended the run: another process failed or was killed, or mpirun itself was "
-                "interrupted"};
-      }
-      return {StatusCode::kTerminated, "terminated by SIGTERM"};
+  const Status signalled = SignalStatus();
+  const Status lost = LostHost();
+  if (signalled.ok() || lost.ok()) {
+    return signalled.ok() ? lost : signalled;
   }
+  return {signalled.code(), fmt::format("{}; {}", signalled.message(), lost.message())};
 }
 
 }  // namespace prism::launch

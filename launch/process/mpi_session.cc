@@ -145,7 +145,7 @@ void Nap(int64_t nanoseconds) {
 
 // Open MPI's processes (mpirun here, orted on other hosts) would wait for one that is gone for as
 // long as TCP tries, a quarter of an hour. A second signal within 5 seconds ends them at once, with
-// code 1.
+// code 1; where they know themselves that it is gone, it may crash them.
 void EndLauncher() {
   constexpr int64_t kApartNs = 300'000'000;
   const pid_t launcher = getppid();
@@ -191,12 +191,14 @@ class MpiSession::Impl {
         }
       }
     }
+    UseHostWatch(nullptr);
     watch.reset();
     mpi->finalize();
   }
 
   [[noreturn]] void Abort(int exit_code) {
-    if (watch != nullptr && !watch->status().ok() && InterruptStatus().ok()) {
+    if (watch != nullptr && watch->lost_silently() &&
+        InterruptStatus().code() == StatusCode::kRunFailed) {
       EndLauncher();
     }
     if (mpi) {
@@ -277,6 +279,7 @@ Result<MpiSession> MpiSession::Start() {
   }
   if (impl->size > 1) {
     impl->watch = std::make_unique<HostWatch>();
+    UseHostWatch(impl->watch.get());
   }
   return MpiSession(std::move(impl));
 }
@@ -291,18 +294,6 @@ void MpiSession::NameHost(const std::string& addresses, const std::string& name)
   if (impl_->watch != nullptr) {
     impl_->watch->Name(addresses, name);
   }
-}
-
-Status MpiSession::RunStatus() const {
-  const Status interrupted = InterruptStatus();
-  if (!interrupted.ok() && impl_->watch != nullptr) {
-    impl_->watch->Look();  // a host that is gone may be the reason
-  }
-  const Status lost = impl_->watch == nullptr ? OkStatus() : impl_->watch->status();
-  if (lost.ok() || interrupted.ok()) {
-    return lost.ok() ? interrupted : lost;
-  }
-  return {interrupted.code(), fmt::format("{}; {}", interrupted.message(), lost.message())};
 }
 
 std::string MpiSession::LibraryVersion() const {
@@ -366,7 +357,7 @@ Result<PeerMessage> MpiSession::Receive() {
     if (std::optional<PeerMessage> message = TryReceive()) {
       return *std::move(message);
     }
-    PRISM_RETURN_IF_ERROR(RunStatus());
+    PRISM_RETURN_IF_ERROR(InterruptStatus());
     Nap(nap_ns);
     nap_ns = std::min(nap_ns * 2, kLongestNapNs);
   }

@@ -49,13 +49,10 @@ class MpiSession {
   void SetHostTimeout(int seconds);
   void NameHost(const std::string& addresses, const std::string& name);
 
-  // InterruptStatus, or that another host of the run is gone.
-  [[nodiscard]] Status RunStatus() const;
-
   // The next message that has arrived, if any. Never waits.
   std::optional<PeerMessage> TryReceive();
 
-  // Waits for a message; fails when RunStatus does.
+  // Waits for a message; fails when InterruptStatus does.
   Result<PeerMessage> Receive();
 
   // Ends all processes at once, with this exit code.

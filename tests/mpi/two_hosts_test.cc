@@ -85,6 +85,64 @@ TEST_F(Runs, run_cpu_process_groups_apart) {
                   "rank 0 on h1; rank 1 on h2");
 }
 
+// What is typed reaches process 0, wherever mpirun was started, and by it the rank.
+TEST_F(Runs, give_their_input_to_a_debugger_of_the_rank) {
+  const auto typed = [](const Words& command) {
+    Words words = {"bash", "-c", R"(printf 'p 1000 + step\nc\n' | "$@")", "_"};
+    words.insert(words.end(), command.begin(), command.end());
+    return RunCommand(words);
+  };
+  const Words job = {"--target-gpus",
+                     "4",
+                     "--interactive",
+                     "--sandbox-ranks",
+                     "2",
+                     "--",
+                     PRISM_PYTHON,
+                     PRISM_SOURCE_DIR "/tests/mpi/breakpoint.py"};
+  const Finished one = typed(Job("one", job));
+  ASSERT_EQ(one.code, 0) << one.output;
+  EXPECT_THAT(one.output, HasSubstr("1001"));
+  Words words = {"mpirun", "2"};
+  for (const std::string& word : Job("two", job)) {
+    words.push_back(word);
+  }
+  const Finished two = typed(ToolWords(words));
+  ASSERT_EQ(two.code, 0) << two.output;
+  EXPECT_THAT(two.output, testing::AllOf(HasSubstr("1001"), HasSubstr("rank 2 on h1")));
+  ExpectSameFiles("one", "two");
+}
+
+// Simulated ones (tests/support/fake_gpu.cc), of which h2 has more than h1.
+TEST_F(Runs, take_the_gpus_that_each_host_has) {
+  const auto run = [&](const std::string& of_h1, const std::string& of_h2) {
+    Words words = {"mpirun",
+                   "2",
+                   "bash",
+                   "-c",
+                   "export PRISM_TEST_DEVICE=" PRISM_FAKE_GPU " FAKE_GPU_COUNT=" + of_h2 +
+                       "; [ $HOSTNAME = h2 ] || FAKE_GPU_COUNT=" + of_h1 + R"(; exec "$@")",
+                   "_"};
+    for (const std::string& word :
+         Job("out", {"--force", "--device", "cuda", "--target-gpus", "8", "--sandbox-ranks", "0-2",
+                     "--", PRISM_PYTHON, PRISM_SOURCE_DIR "/tests/programs/objects.py"})) {
+      words.push_back(word);
+    }
+    return Tool(words);
+  };
+  const Finished enough = run("1", "2");
+  ASSERT_EQ(enough.code, 0) << enough.output;
+  EXPECT_THAT(enough.output, HasSubstr("rank 0 on h1 (1 GPU); ranks 1, 2 on h2 (2 GPUs)"));
+  EXPECT_THAT(ReadText(folder_ / "out/summary.json"), testing::Not(HasSubstr("gpu_shared")));
+  const Finished shared = run("2", "0");
+  ASSERT_EQ(shared.code, 0) << shared.output;
+  EXPECT_THAT(shared.output, HasSubstr("ranks 0-2 on h1 (2 GPUs)"));
+  EXPECT_THAT(ReadText(folder_ / "out/summary.json"), HasSubstr("ranks on 2 GPUs"));
+  const Finished none = run("0", "2");
+  EXPECT_EQ(none.code, 5) << none.output;
+  EXPECT_THAT(none.output, HasSubstr("shows no GPU"));
+}
+
 // Long enough that it does not end before the host goes away.
 class LostHost : public Runs {
  protected:
@@ -155,7 +213,7 @@ TEST_F(LostHost, stacks_are_shown_of_ranks_on_all_hosts) {
 }
 
 // Open MPI, which sees it too, may be the first and decide the code: 137 for a process, 205 for its
-// daemon of the host (143 where its own signal comes first).
+// daemon of the host (143 where its own signal comes first). Then it names the host.
 TEST_F(LostHost, a_host_killed_at_any_point_ends_the_run_and_leaves_nothing) {
   constexpr int kPoints = 10;
   constexpr int64_t kLongestUs = 4'000'000;
@@ -169,6 +227,8 @@ TEST_F(LostHost, a_host_killed_at_any_point_ends_the_run_and_leaves_nothing) {
     ASSERT_EQ(Tool({"kill", killed}).code, 0);
     const Finished end = running_->Wait(30);
     EXPECT_THAT(end.code, testing::AnyOf(1, 137, 143, 205)) << end.output;
+    EXPECT_THAT(end.output,
+                testing::AnyOf(HasSubstr("on node 10.77.0.2"), HasSubstr("host h2 (10.77.0.2)")));
     ExpectNothingLeft();
     EXPECT_FALSE(HasPartialOutput(folder_ / "out"));
     for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {

@@ -1,6 +1,7 @@
 // The session of the virtual device when it simulates a real GPU under the shim: no records are
 // sent; what arrives is written as lines to the file PRISM_FAKE_GPU_LOG. The profile is that of the
-// process's channel, if it has one, with one device, and the memory that FAKE_GPU_BYTES says.
+// process's channel, if it has one, with the memory that FAKE_GPU_BYTES says, and one device;
+// without a channel it has as many as FAKE_GPU_COUNT says.
 #include <stdlib.h>
 
 #include <cstdint>
@@ -55,7 +56,9 @@ const channel::Config& SessionConfig() {
                         : channel::MapChannel(static_cast<int>(strtol(text, nullptr, 10)));
     channel::Config made = header == nullptr ? StandaloneConfig() : header->config;
     made.mode = channel::Mode::kStandalone;
-    made.device.device_count = 1;
+    const char* const count = header == nullptr ? getenv("FAKE_GPU_COUNT") : nullptr;
+    made.device.device_count =
+        count == nullptr ? 1 : static_cast<int32_t>(strtol(count, nullptr, 10));
     if (const char* const bytes = getenv("FAKE_GPU_BYTES")) {
       made.device.memory_bytes = strtoll(bytes, nullptr, 10);
     }

@@ -8,11 +8,13 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <numeric>
 #include <system_error>
 
 #include <fmt/format.h>
 
 #include "graph/base/parallel.h"
+#include "graph/base/units.h"
 #include "graph/describe.h"
 
 namespace prism::launch {
@@ -88,6 +90,26 @@ size_t NextForHost(const Traffic& traffic, const std::vector<int>& host_of, int 
   return best;
 }
 
+// By host: how many ranks it and those before it have.
+std::vector<size_t> RanksUpTo(size_t ranks, const Hosts& hosts) {
+  std::vector<int> units = hosts.gpus;
+  if (units.empty()) {
+    units.resize(hosts.names.size());
+    for (const int host : hosts.of_worker) {
+      ++units[static_cast<size_t>(host)];
+    }
+  }
+  const auto all = static_cast<size_t>(std::reduce(units.begin(), units.end()));
+  std::vector<size_t> up_to;
+  size_t before = 0;
+  for (const int of_host : units) {
+    before += static_cast<size_t>(of_host);
+    const size_t share = (ranks * before + all - 1) / all;
+    up_to.push_back(hosts.gpus.empty() || ranks > all ? share : std::min(ranks, before));
+  }
+  return up_to;
+}
+
 }  // namespace
 
 WorkerHost ThisHost() {
@@ -105,7 +127,7 @@ WorkerHost ThisHost() {
   return host;
 }
 
-Hosts GroupWorkers(const std::vector<WorkerHost>& workers) {
+Hosts GroupWorkers(const std::vector<WorkerHost>& workers, bool on_gpus) {
   Hosts hosts;
   std::map<std::string, int> numbers;
   for (size_t worker = 0; worker < workers.size(); ++worker) {
@@ -114,6 +136,9 @@ Hosts GroupWorkers(const std::vector<WorkerHost>& workers) {
     if (is_new) {
       hosts.names.push_back(workers[worker].name);
       hosts.leaders.push_back(static_cast<int>(worker));
+      if (on_gpus) {
+        hosts.gpus.push_back(workers[worker].gpus);
+      }
     }
     hosts.of_worker.push_back(found->second);
   }
@@ -132,9 +157,9 @@ std::vector<int> PlaceRanks(const graph::Graph& graph, const Hosts& hosts, size_
   const size_t workers = hosts.of_worker.size();
   std::vector<int> host_of(ranks, hosts.several() ? -1 : 0);
   const Traffic traffic = hosts.several() ? TrafficCounter(graph).Count() : Traffic();
-  const auto up_to = [&](size_t worker) { return (ranks * worker + workers - 1) / workers; };
+  const std::vector<size_t> up_to = RanksUpTo(ranks, hosts);
   std::vector<int> worker_of(ranks);
-  size_t workers_before = 0;
+  size_t placed = 0;
   for (int host = 0; host < static_cast<int>(hosts.names.size()); ++host) {
     std::vector<int> of_host;
     for (size_t worker = 0; worker < workers; ++worker) {
@@ -142,9 +167,7 @@ std::vector<int> PlaceRanks(const graph::Graph& graph, const Hosts& hosts, size_
         of_host.push_back(static_cast<int>(worker));
       }
     }
-    const size_t before = up_to(workers_before);
-    workers_before += of_host.size();
-    for (size_t i = before; hosts.several() && i < up_to(workers_before); ++i) {
+    for (; hosts.several() && placed < up_to[static_cast<size_t>(host)]; ++placed) {
       host_of[NextForHost(traffic, host_of, host)] = host;
     }
     size_t next = 0;
@@ -166,6 +189,17 @@ std::vector<int> PlacesOnHosts(const std::vector<int>& worker_of, const Hosts& h
   return places;
 }
 
+bool SharesGpu(const std::vector<int>& worker_of, const Hosts& hosts) {
+  const std::vector<int> places = PlacesOnHosts(worker_of, hosts);
+  for (size_t i = 0; i < places.size() && !hosts.gpus.empty(); ++i) {
+    const int host = hosts.of_worker[static_cast<size_t>(worker_of[i])];
+    if (places[i] >= hosts.gpus[static_cast<size_t>(host)]) {
+      return true;
+    }
+  }
+  return false;
+}
+
 std::string PlacesText(const std::vector<Rank>& ranks,
                        const std::vector<int>& worker_of,
                        const Hosts& hosts) {
@@ -180,6 +214,9 @@ std::string PlacesText(const std::vector<Rank>& ranks,
     if (!here.empty()) {
       text += fmt::format("{}{} on {}", text.empty() ? "" : "; ", graph::RanksText(here),
                           hosts.names[host]);
+      if (!hosts.gpus.empty()) {
+        text += fmt::format(" ({})", FormatCounted(hosts.gpus[host], "GPU"));
+      }
     }
   }
   return text;

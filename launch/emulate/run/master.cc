@@ -85,6 +85,7 @@ Status Master::HandleMessage(const PeerMessage& message, Coordinator* coordinato
       host.name = in.GetText();
       host.identity = in.GetText();
       session_.NameHost(std::string(in.GetText()), host.name);
+      host.gpus = in.Get<int32_t>();
       if (host.identity == ThisHost().identity && process != getpid()) {
         memory_.Watch(process);
       }
@@ -131,7 +132,7 @@ Status Master::HandleMessage(const PeerMessage& message, Coordinator* coordinato
 }
 
 Status Master::Pump(Coordinator* coordinator) {
-  PRISM_RETURN_IF_ERROR(session_.RunStatus());
+  PRISM_RETURN_IF_ERROR(InterruptStatus());
   if (kept_ != nullptr) {
     PRISM_RETURN_IF_ERROR(kept_->Write(/*all=*/false));
   }

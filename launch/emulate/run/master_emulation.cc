@@ -1,5 +1,6 @@
 // The emulation as process 0 runs it: sandbox ranks against the graph, restarted when a role adopts
 // what a rank does.
+#include <numeric>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -20,7 +21,7 @@ namespace {
 
 // Whether the device, not the graph, determines when sandbox ranks arrive.
 bool MeasuresArrivals(const RunContext& context) {
-  return context.gpu && !SharesGpu(context);
+  return context.gpu && !context.shares_gpu;
 }
 
 void AddWarnings(const Coordinator& coordinator, std::vector<graph::Warning>* warnings) {
@@ -137,11 +138,11 @@ Status Master::Emulate(RunOutcome* outcome) {
       PRISM_RETURN_IF_ERROR(Adopt(*departed, outcome));
     }
   } while (departed);
-  if (SharesGpu(context_)) {
+  if (context_.shares_gpu) {
     outcome->warnings.push_back(
         {"gpu_shared", static_cast<int64_t>(context_.sandbox_ranks.size()),
          fmt::format("ranks on {}: values are right, times come from the replay",
-                     FormatCounted(context_.gpu->count, "GPU"))});
+                     FormatCounted(std::reduce(hosts_.gpus.begin(), hosts_.gpus.end()), "GPU"))});
   }
   return OkStatus();
 }
@@ -168,9 +169,10 @@ Status Master::Meet(const RunOutcome& outcome, const StoreServer* store) {
       PRISM_RETURN_IF_ERROR(Pump(nullptr));
     }
   }
-  hosts_ = GroupWorkers(workers);
+  hosts_ = GroupWorkers(workers, context_.gpu.has_value());
   worker_of_ = PlaceRanks(outcome.graph, hosts_, MostWorkersOfHost());
   context_.places_on_host = PlacesOnHosts(worker_of_, hosts_);
+  context_.shares_gpu = SharesGpu(worker_of_, hosts_);
   if (hosts_.several()) {
     progress_.Clear();
     context_.logger.Info("sandbox ranks: {}",
@@ -200,6 +202,8 @@ EmulateMessage Master::MakeEmulateMessage(const RunOutcome& outcome,
   message.store_port = meeting.store_port;
   message.worker_of = worker_of_;
   message.places_on_host = context_.places_on_host;
+  message.on_gpus = context_.gpu.has_value();
+  message.shares_gpu = context_.shares_gpu;
   message.log_ranks = context_.log_ranks;
   message.snapshot_ranks = context_.snapshot_ranks;
   message.iterations = context_.options.iterations;

@@ -137,6 +137,7 @@ std::string Encode(const EmulateMessage& message) {
       .Put(message.store_port);
   PutNumbers(message.worker_of, &out);
   PutNumbers(message.places_on_host, &out);
+  out.Put(message.on_gpus).Put(message.shares_gpu);
   PutRanks(message.log_ranks, &out);
   PutRanks(message.snapshot_ranks, &out);
   out.Put(message.iterations).Put(message.rounds_left_out);
@@ -155,6 +156,8 @@ EmulateMessage GetEmulate(WireReader* message) {
   read.store_port = message->Get<uint16_t>();
   read.worker_of = GetNumbers(message);
   read.places_on_host = GetNumbers(message);
+  read.on_gpus = message->Get<bool>();
+  read.shares_gpu = message->Get<bool>();
   read.log_ranks = GetRanks(message);
   read.snapshot_ranks = GetRanks(message);
   read.iterations = message->Get<int32_t>();

@@ -16,7 +16,7 @@
 namespace prism::launch {
 
 enum class MessageKind : uint8_t {
-  kHello,     // worker → 0: pid, WorkerHost, addresses of the host
+  kHello,     // worker → 0: pid, WorkerHost, addresses of the host, its GPUs
   kRecord,    // 0 → worker: PassLength, the value book so far; record these ranks
   kRecorded,  // worker → 0: RecordedRank
   kStopped,   // worker → 0: StoppedRank; recorded later, or the run fails
@@ -76,6 +76,8 @@ struct EmulateMessage {
   uint16_t store_port = 0;          // MeetingPoint::store_port
   std::vector<int> worker_of;       // by sandbox rank
   std::vector<int> places_on_host;  // RunContext's
+  bool on_gpus = false;             // whether process 0 has RunContext's gpu
+  bool shares_gpu = false;          // RunContext's
   std::vector<Rank> log_ranks;      // shown live
   std::vector<Rank> snapshot_ranks;
   int32_t iterations = 0;

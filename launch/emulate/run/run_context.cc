@@ -213,11 +213,6 @@ Status FindPaths(RunContext* context) {
   return OkStatus();
 }
 
-bool SharesGpu(const RunContext& context) {
-  return context.gpu && std::ranges::any_of(context.places_on_host,
-                                            [&](int place) { return place >= context.gpu->count; });
-}
-
 Result<std::unique_ptr<StoreServer>> StartStore(const RunContext& context,
                                                 size_t present,
                                                 std::shared_ptr<const StoreValues> written,

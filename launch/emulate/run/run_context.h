@@ -35,12 +35,14 @@ struct RunContext {
   slicer::SlicePlan plan;
   std::vector<Rank> sandbox_ranks;   // ascending
   std::vector<int> places_on_host;   // by sandbox rank, once placed: ranks before it on its host
+  bool shares_gpu = false;           // once placed (SharesGpu of hosts.h)
   std::vector<Rank> log_ranks;       // output shown live
   std::vector<Rank> traced_ranks;    // ascending; whose timelines go into trace.pftrace
   std::vector<Rank> snapshot_ranks;  // ascending, sandbox ranks; whose memory history is written
   std::vector<Rank> record_ranks;    // ascending; that --record-ranks names
   bool tells_lines = false;          // ranks say which source line calls (prism check)
-  std::optional<Gpu> gpu;            // that sandbox ranks run on; null: the virtual device
+  std::optional<Gpu> gpu;            // of this host, for its sandbox ranks; process 0 has none:
+                                     // all run on the virtual device
   std::optional<Gpu> record_gpu;     // that recorded ranks' kernels are timed on; null: none
   std::vector<graph::Warning> warnings;        // of the plan
   std::vector<std::string> assumptions;        // about how a program was run; added to the graph's
@@ -54,10 +56,6 @@ struct RunContext {
 // Where our programs and libraries for the program's own torch are: that of the interpreter that a
 // launcher starts, if it names one.
 Status FindPaths(RunContext* context);
-
-// More sandbox ranks than GPUs on a host: they take turns on one, so their values are right but
-// their durations mean nothing; times come from the replay.
-bool SharesGpu(const RunContext& context);
 
 // What a message of a CPU group (gloo) takes between hosts, where the cluster does not say: TCP
 // through the kernel, over one connection, which is slower than a fast NIC.

@@ -345,7 +345,8 @@ void NoteProgram(const std::vector<std::string>& program, InputHashes* inputs) {
   }
 }
 
-// Finds the GPU of an option, if it asks for one. With `auto`, a warning says why none is used.
+// Finds the GPU of an option, if it asks for one. With `auto`, a warning says why none is used. The
+// host of process 0 must have one; others without get no ranks.
 Status ChooseGpu(std::string_view option,
                  const char* instead,
                  Device* device,
@@ -361,7 +362,7 @@ Status ChooseGpu(std::string_view option,
     return OkStatus();
   }
   if (*device == Device::kCuda) {
-    return gpu.status();
+    return MpiSession::LaunchedRank() == 0 ? gpu.status() : OkStatus();
   }
   *device = Device::kVirtual;
   AddWarning(

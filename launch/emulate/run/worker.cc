@@ -23,6 +23,7 @@
 #include "launch/exit_codes.h"
 #include "launch/process/host_watch.h"
 #include "launch/process/interrupt.h"
+#include "launch/process/stop_watch.h"
 #include "launch/process/wire.h"
 
 namespace prism::launch {
@@ -30,12 +31,16 @@ namespace {
 
 constexpr int64_t kIdleNapNs = 500'000;
 
+// What ends this process from outside ends process 0 as a rule, which says why (FAILED) and ends
+// all others: so long it is waited for.
+constexpr double kLastWordS = 5;
+
 void Nap(int64_t nanoseconds) {
   const timespec duration = {.tv_sec = 0, .tv_nsec = nanoseconds};
   nanosleep(&duration, nullptr);
 }
 
-std::string HelloMessage() {
+std::string HelloMessage(const RunContext& context) {
   const WorkerHost host = ThisHost();
   return WireWriter()
       .Put(MessageKind::kHello)
@@ -43,6 +48,7 @@ std::string HelloMessage() {
       .PutText(host.name)
       .PutText(host.identity)
       .PutText(AddressesOfThisHost())
+      .Put<int32_t>(context.gpu ? context.gpu->count : 0)
       .Take();
 }
 
@@ -65,7 +71,7 @@ Worker::Worker(RunContext& context, MpiSession& session)
 Worker::~Worker() = default;
 
 void Worker::Begin() {
-  session_.Send(0, HelloMessage());
+  session_.Send(0, HelloMessage(context_));
 }
 
 Status Worker::Record(WireReader* message) {
@@ -95,7 +101,7 @@ EmulationStart Worker::MakeEmulationStart(const MeetingPoint& meeting,
   start.stall_timeout_s = context_.options.stall_timeout_s;
   start.interactive = context_.options.interactive;
   start.on_gpu = context_.gpu.has_value();
-  start.shares_gpu = SharesGpu(context_);
+  start.shares_gpu = context_.shares_gpu;
   start.perturbations = context_.perturbations;
   for (const Rank rank : ranks) {
     SandboxRequest request;
@@ -134,6 +140,10 @@ Status Worker::BeginEmulation(const EmulateMessage& message) {
   context_.cluster = graph_.cluster;
   context_.sandbox_ranks = graph_.sandbox_ranks;
   context_.places_on_host = message.places_on_host;
+  context_.shares_gpu = message.shares_gpu;
+  if (!message.on_gpus) {
+    context_.gpu.reset();  // with --device auto
+  }
   context_.log_ranks = message.log_ranks;
   context_.snapshot_ranks = message.snapshot_ranks;
   context_.options.iterations = message.iterations;
@@ -181,6 +191,9 @@ Status Worker::BeginEmulation(const EmulateMessage& message) {
 void Worker::Handle(const std::string& message) {
   WireReader in(message);
   const auto kind = in.Get<MessageKind>();
+  if (ended_ && kind != MessageKind::kStop) {
+    return;  // sent before process 0 knew
+  }
   switch (kind) {
     case MessageKind::kRecord:
     case MessageKind::kMeet:
@@ -278,7 +291,17 @@ void Worker::KillProcesses() {
   meeting_.reset();
 }
 
+void Worker::Interrupt(const Status& status) {
+  if (status.code() == StatusCode::kRunFailed) {
+    KillProcesses();  // a host is gone, whose name process 0 knows
+    ended_ = true;
+  } else {
+    Fail(status.WithContext(fmt::format("process {} on {}", session_.rank(), ThisHost().name)));
+  }
+}
+
 void Worker::Fail(const Status& status) {
+  ended_ = true;
   const bool program_ended_well = recording_ != nullptr && recording_->program_ended_well();
   KillProcesses();
   session_.Send(0, WireWriter()
@@ -292,10 +315,14 @@ void Worker::Fail(const Status& status) {
 int ServeAsWorker(RunContext& context, MpiSession& session) {
   Worker worker(context, session);
   worker.Begin();
+  std::optional<StopWatch> ending;
   while (!worker.stopped()) {
-    const Status ended = session.RunStatus();
-    if (!ended.ok()) {
-      worker.KillProcesses();
+    const Status ended = InterruptStatus();
+    if (!ended.ok() && !ending) {
+      ending.emplace();
+      worker.Interrupt(ended);
+    }
+    if (ending && ending->Seconds() > kLastWordS) {
       session.Abort(ExitCode(ended));
     }
     bool busy = false;

@@ -48,8 +48,10 @@ class Worker {
   // Ends this worker's sandbox processes.
   void KillProcesses();
 
-  // Reports to process 0 that this worker cannot continue.
+  // Reports to process 0 that this worker cannot continue, for which process 0 ends the run.
   void Fail(const Status& status);
+  // The same after what ends this process from outside.
+  void Interrupt(const Status& status);
 
  private:
   void ReportStacks();
@@ -69,6 +71,7 @@ class Worker {
   std::unique_ptr<HostMeeting> meeting_;  // if this is the first worker of its host
   std::unique_ptr<EmulationWorker> emulation_;
   std::unique_ptr<SharedMemory> values_;  // of the emulation
+  bool ended_ = false;                    // waits for kStop
   bool stopped_ = false;
   int stop_code_ = 0;
 };

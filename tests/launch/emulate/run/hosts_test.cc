@@ -63,5 +63,23 @@ TEST(Hosts, a_host_gets_its_share_of_the_ranks) {
               ElementsAre(0, 1, 0, 1));
 }
 
+TEST(Hosts, a_host_gets_a_rank_a_gpu_as_long_as_there_are_enough) {
+  graph::Graph graph = CrossedPairs();
+  const auto on = [](std::vector<int> gpus) {
+    return GroupWorkers({{"a", "a", gpus[0]}, {"b", "b", gpus[1]}}, true);
+  };
+  const auto workers = [&](const Hosts& hosts) { return PlaceRanks(graph, hosts, 4); };
+  EXPECT_THAT(workers(on({8, 8})), ElementsAre(0, 0, 0, 0));
+  EXPECT_THAT(workers(on({1, 3})), ElementsAre(0, 1, 1, 1));
+  EXPECT_THAT(workers(on({2, 2})), ElementsAre(0, 1, 0, 1));
+  EXPECT_THAT(workers(on({4, 0})), ElementsAre(0, 0, 0, 0));
+  EXPECT_FALSE(SharesGpu(workers(on({1, 3})), on({1, 3})));
+  EXPECT_THAT(workers(on({1, 2})), ElementsAre(0, 1, 0, 1));
+  EXPECT_TRUE(SharesGpu(workers(on({1, 2})), on({1, 2})));
+  EXPECT_FALSE(SharesGpu({0, 0}, GroupWorkers({{"a", "a", 1}}))) << "the virtual device";
+  EXPECT_EQ(PlacesText(graph.sandbox_ranks, workers(on({1, 3})), on({1, 3})),
+            "rank 0 on a (1 GPU); ranks 1-3 on b (3 GPUs)");
+}
+
 }  // namespace
 }  // namespace prism::launch
