@@ -12,7 +12,7 @@ import sys
 import common
 import virtual_truth
 
-STEP = ["experiments/02_ddp/train.py", "--layers", "4"]
+STEP = common.STEP
 WITH = "experiments/gpu/programs/step_with.py"
 VALUES = ["experiments/gpu/programs/values.py"]
 LATE_S = 0.05  # of the target

@@ -289,7 +289,17 @@ class TimeTable {
     return timed == all ? fmt::format("all {}", all) : fmt::format("{} of {}", timed, all);
   }
 
-  [[nodiscard]] int64_t own_times() const { return own_times_; }
+  // Of kernels that keep a time of their own, which has no place in the graph for more: how often
+  // they were seen and how far they varied.
+  [[nodiscard]] std::string OwnTimes() const {
+    return own_times_ == 0
+               ? "none has a time of its own"
+               : fmt::format(
+                     "{} of a time of their own ({} to {} times each, the middle half "
+                     "within {:.1f} % of the median, within {:.1f} % for the worst)",
+                     FormatCounted(own_times_, "kernel"), own_least_, own_most_,
+                     1e2 * QuartersOf(own_spreads_).median, 1e2 * std::ranges::max(own_spreads_));
+  }
 
  private:
   void PutHost(std::vector<graph::Parameter>* parameters) const {
@@ -328,7 +338,10 @@ class TimeTable {
     }
     program->flags[op] |= graph::kDurationFixed;
     program->value.Set(op, static_cast<DurationNs>(std::llround(scale_ * own.median)) + gap_ns);
-    ++own_times_;
+    own_least_ = own_times_++ == 0 ? samples.size() : std::min(own_least_, samples.size());
+    own_most_ = std::max(own_most_, samples.size());
+    own_spreads_.push_back(std::max(own.high - own.median, own.median - own.low) /
+                           std::max(1.0, own.median));
   }
 
   std::string gpu_;
@@ -339,6 +352,9 @@ class TimeTable {
   std::map<uint32_t, OpSamples> of_role_;
   HostSums host_;
   int64_t own_times_ = 0;
+  size_t own_least_ = 0;
+  size_t own_most_ = 0;
+  Samples own_spreads_;  // shares of the median
 };
 
 std::string FirstLine(const std::string& text) {
@@ -386,10 +402,10 @@ Status TakeGpuTimes(const RunContext& context,
     std::ranges::sort(graph->warnings, {}, &graph::Warning::code);
   }
   if (!timed.empty()) {
-    graph->assumptions.push_back(fmt::format(
-        "kernels, copies and memsets as timed on {} (median of {} iterations): {}; "
-        "{} of a time of their own, all others have their signature's",
-        on_gpu.gpu->name, kTimedIterations, timed, FormatCounted(table.own_times(), "kernel")));
+    graph->assumptions.push_back(
+        fmt::format("kernels, copies and memsets as timed on {} (median of {} iterations): {}; "
+                    "{}, all others have their signature's",
+                    on_gpu.gpu->name, kTimedIterations, timed, table.OwnTimes()));
   }
   return OkStatus();
 }
