@@ -35,6 +35,14 @@ for name in $(echo "$only" | tr , ' '); do
     exit 2 ;;
   esac
 done
+if [ -n "$stand_in" ]; then
+  [ -e "$stand_in" ] && [ -e "$prism/lib/prism-cuda/preload.txt" ] || {
+    echo "run_all.sh: --stand-in $stand_in: build it: cmake --build build --target fake_gpu" \
+      "prism_device_facades" >&2
+    exit 2
+  }
+  stand_in=$(realpath "$stand_in")
+fi
 limit=${limit:-$((560 * patience))}
 started=$(date +%s)
 # Stacks of Python where the time is over, of the GPU where it takes an exception.
