@@ -3,7 +3,7 @@
 //
 //   NUMBER NAME CODE
 //
-// in a ring by number; a call that has not returned has the code "-".
+// in a ring by number; a call that has not returned, or returns no code, has the code "-".
 #pragma once
 
 #include <cstdint>

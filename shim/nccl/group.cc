@@ -5,6 +5,7 @@
 #include <mutex>
 #include <vector>
 
+#include "shim/clock/host_meter.h"
 #include "shim/nccl/device_values.h"
 #include "shim/session.h"
 #include "shim/source_line.h"
@@ -206,6 +207,7 @@ ncclResult_t Issue(const std::vector<NcclOp>& ops) {
   }
   EmitTransfers(transfers);
   Fence();
+  const InShim inside;  // what moves values is no time of the program
   for (size_t i = 0; i < collectives.size(); ++i) {
     const ncclResult_t result = MoveCollective(collectives[i], sequences[i]);
     if (result != ncclSuccess) {

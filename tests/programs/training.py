@@ -126,7 +126,9 @@ def main():
             keep_few_in_flight(events, factor)
         if how == "late":
             time_of_an_earlier_step(events, factor)
-        if how in ("asks", "waits"):
+        if how == "once" and step == 4:
+            sum(range(20_000_000))  # half a second, as a module that is loaded late
+        if how in ("asks", "waits", "once"):
             wait_for_side_stream(side, factor, how == "asks")
         if how == "times":
             print_times_of_all_steps(events, factor)

@@ -51,6 +51,10 @@ TEST(GpuExperiments, what_is_carried_runs_and_checks_want_a_gpu) {
 
 TEST(GpuExperiments, unknown_options_and_programs_are_refused) {
   EXPECT_EQ(RunCommand({PRISM_GPU_EXPERIMENTS "/run_all.sh", "--quick"}).code, 2);
+  const Finished absent =
+      RunCommand({PRISM_GPU_EXPERIMENTS "/run_all.sh", "--stand-in", "absent.so"});
+  EXPECT_EQ(absent.code, 2);
+  EXPECT_THAT(absent.output, HasSubstr("--stand-in absent.so: build it"));
   const Finished misspelt =
       RunCommand({PRISM_GPU_EXPERIMENTS "/run_all.sh", "--only", "holds,hold"});
   EXPECT_EQ(misspelt.code, 2);

@@ -54,6 +54,7 @@ thread_local std::vector<uint64_t> thread_external;
 thread_local const std::vector<Node*>* thread_launch = nullptr;
 thread_local size_t thread_launched = 0;  // ops of the launch so far
 thread_local uint32_t thread_correlation = 0;
+thread_local bool thread_spins = false;
 
 template <typename T>
 void Put(ActivityRecord* record, size_t offset, T value) {
@@ -88,6 +89,7 @@ void Tell(const State& state, uint32_t id, Node* node, Node* original) {
 }  // namespace
 
 void RunDrawnOp(const std::string& op, channel::RecordKind kind) {
+  thread_spins = op.find("spin_kernel") != std::string::npos;
   State& state = Get();
   const std::lock_guard<std::mutex> lock(state.mutex);
   if (thread_external.empty() || state.enabled.empty()) {
@@ -170,6 +172,10 @@ void cuptiLaunch(const void* launched) {
   const std::lock_guard<std::mutex> lock(state.mutex);
   prism::testing::thread_launch = launched == nullptr ? nullptr : &state.nodes_of[launched];
   prism::testing::thread_launched = 0;
+}
+
+bool cuptiLaunchedSpin() {
+  return prism::testing::thread_spins;
 }
 
 uint64_t cuptiOp() {

@@ -25,6 +25,8 @@ void cuptiLaunch(const void* launched);
 // The external id of this thread's call, 0: none; and what this thread runs now is of that call.
 uint64_t cuptiOp();
 void cuptiRunAs(uint64_t op);
+// Whether the last op that this thread issued is the kernel of torch.cuda._sleep.
+bool cuptiLaunchedSpin();
 }
 
 }  // namespace prism::testing

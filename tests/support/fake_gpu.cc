@@ -1,8 +1,9 @@
 // A GPU that is the CPU, with all of CUDA on top: the virtual device (libfake_virtual.so, loaded
 // after this library), whose kernels do nothing, plus those that matter to the shim: holds and
-// factors run, on one queue that keeps the order of issue for all streams. Copies after a running
-// hold wait in the queue; calls that wait for the device wait for the queue. Requests of the thread
-// that computes values during a hold (shim/gpu/holds.cc) are done at once.
+// factors run, on one queue that keeps the order of issue for all streams, and the few that only
+// take their time: torch.cuda._sleep's and those of experiments/gpu/known_kernels.cu. Copies after
+// a running hold wait in the queue; calls that wait for the device wait for the queue. Requests of
+// the thread that computes values during a hold (shim/gpu/holds.cc) are done at once.
 #include <dlfcn.h>
 #include <pthread.h>
 
@@ -18,6 +19,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -29,6 +31,7 @@
 #include "shim/gpu/reduction_logic.h"
 #include "shim/nccl/reduction.h"
 #include "shim/observer/observer_calls.h"
+#include "shim/virtual_device/nvcc_calls.h"
 #include "tests/support/fake_cupti.h"
 #include "tests/support/work_queue.h"
 
@@ -191,7 +194,32 @@ T* At(CUdeviceptr address) {
   return reinterpret_cast<T*>(address);
 }
 
+void Spin(cudaStream_t stream, double length_ns) {
+  Enqueue(stream, [=] {
+    std::this_thread::sleep_for(std::chrono::duration<double, std::nano>(length_ns));
+  });
+}
+
+// The steps of a timer of 1,024 ns, as the GPU's kernel reads it.
+void WriteTimes(void* times, uint32_t count) {
+  constexpr uint32_t kReadsAStep = 64;
+  std::vector<uint64_t> read(count);
+  for (uint32_t i = 0; i < count; ++i) {
+    read[i] = uint64_t{1024} * (i / kReadsAStep);
+  }
+  Behind<decltype(prism_shim_write)>("prism_shim_write")(times, read.data(),
+                                                         count * sizeof(uint64_t));
+}
+
 void LaunchOwn(const std::string& name, cudaStream_t stream, void** arguments) {
+  if (name == "prism_known_copy") {
+    Spin(stream, static_cast<double>(Argument<uint64_t>(arguments, 3)));
+    return;
+  }
+  if (name == "prism_timer_steps") {
+    WriteTimes(Argument<void*>(arguments, 0), Argument<uint32_t>(arguments, 1));
+    return;
+  }
   if (name == "prism_reduce") {
     const auto task = Argument<prism::shim::ReductionTask>(arguments, 0);
     RunReduction(task, 0, 1);
@@ -264,7 +292,8 @@ CUresult cuModuleLoadData(CUmodule* module, const void* image) {
   if (magic == kFatBinaryMagic) {
     std::memcpy(&size, static_cast<const char*>(image) + 8, sizeof(size));
     const std::string_view text(static_cast<const char*>(image), size);
-    if (text.find("prism_hold_") != text.npos || text.find("prism_reduce") != text.npos) {
+    if (text.find("prism_hold_") != text.npos || text.find("prism_reduce") != text.npos ||
+        text.find("prism_known_copy") != text.npos) {
       Kernels& kernels = GetKernels();
       const std::lock_guard<std::mutex> lock(kernels.mutex);
       kernels.modules.insert(image);
@@ -306,6 +335,56 @@ CUresult cuLaunchKernel(CUfunction function,
   return Behind<decltype(cuLaunchKernel)>("cuLaunchKernel")(function, grid_x, grid_y, grid_z,
                                                             block_x, block_y, block_z, shared_bytes,
                                                             stream, arguments, extra);
+}
+
+cudaError_t __cudaLaunchKernel(cudaKernel_t kernel,
+                               dim3 grid,
+                               dim3 block,
+                               void** arguments,
+                               size_t shared_bytes,
+                               cudaStream_t stream) {
+  const cudaError_t error = Behind<decltype(__cudaLaunchKernel)>("__cudaLaunchKernel")(
+      kernel, grid, block, arguments, shared_bytes, stream);
+  constexpr double kNsPerCycle = 0.4;  // as experiments/gpu/programs/common.py counts
+  if (Behind<decltype(prism::testing::cuptiLaunchedSpin)>("cuptiLaunchedSpin")()) {
+    Spin(stream, kNsPerCycle * static_cast<double>(Argument<int64_t>(arguments, 0)));
+  }
+  return error;
+}
+
+cudaError_t cudaLaunchKernel(const void* function,
+                             dim3 grid,
+                             dim3 block,
+                             void** arguments,
+                             size_t shared_bytes,
+                             cudaStream_t stream) {
+  return __cudaLaunchKernel(static_cast<cudaKernel_t>(const_cast<void*>(function)), grid, block,
+                            arguments, shared_bytes, stream);
+}
+
+CUresult cuStreamWriteValue64(CUstream stream,
+                              CUdeviceptr address,
+                              cuuint64_t value,
+                              unsigned int /*flags*/) {
+  Enqueue(stream, [=] { prism::shim::HostMachine::Store(At<uint64_t>(address), value); });
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamWaitValue64(CUstream stream,
+                             CUdeviceptr address,
+                             cuuint64_t value,
+                             unsigned int /*flags*/) {
+  Enqueue(stream, [=] {
+    while (prism::shim::HostMachine::Load(At<uint64_t>(address)) < value) {
+      prism::shim::HostMachine::Nap();
+    }
+  });
+  return CUDA_SUCCESS;
+}
+
+CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data) {
+  Enqueue(stream, [=] { function(data); });
+  return CUDA_SUCCESS;
 }
 
 CUresult cuMemHostAlloc(void** memory, size_t bytes, unsigned int /*flags*/) {

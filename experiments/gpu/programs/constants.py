@@ -58,8 +58,7 @@ def nccl_many():
 def addresses():
     """Differences between addresses that follow each other, MiB."""
     import torch
-    # By its soname: the one that libtorch has loaded.
-    runtime = ctypes.CDLL(f"libcudart.so.{torch.version.cuda.split('.')[0]}")
+    runtime = ctypes.CDLL(None)  # what the process calls: libtorch has loaded it for all
 
     def allocate(mib):
         pointer = ctypes.c_void_p()

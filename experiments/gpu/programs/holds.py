@@ -43,7 +43,7 @@ def timer_step(path):
     times = torch.zeros(20_000, dtype=torch.int64, device="cuda")
     probe.timer(times, torch.cuda.current_stream())
     torch.cuda.synchronize()
-    steps = times.diff()
+    steps = times.cpu().diff()
     probe.close()
     return common.spread(steps[steps > 0].tolist())
 

@@ -12,7 +12,7 @@ import sys
 import common
 import virtual_truth
 
-STEP = ["experiments/02_ddp/train.py", "--layers", "4"]
+STEP = common.STEP
 WITH = "experiments/gpu/programs/step_with.py"
 VALUES = ["experiments/gpu/programs/values.py"]
 LATE_S = 0.05  # of the target
@@ -47,7 +47,7 @@ def emulate(args, options, program, folder, *launcher):
 def alone(args, folder):
     """Seconds of a step of the only rank of a job, on the GPU and by its graph."""
     job = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1",
-           "MASTER_PORT": "29534"}
+           "MASTER_PORT": "0"}
     said = virtual_truth.checked([sys.executable, args.root / STEP[0], *STEP[1:], "--steps", "12"], 60,
                                  folder, **job)
     real = [float(seconds) for seconds in PRINTED.findall(said)][4:]

@@ -50,7 +50,7 @@ def libraries(steps):
 def nccl(steps):
     import torch.distributed as dist
     os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
-    os.environ.setdefault("MASTER_PORT", "29531")
+    os.environ.setdefault("MASTER_PORT", "0")
     dist.init_process_group("nccl", rank=0, world_size=1, device_id=torch.device("cuda", 0))
     steps.note("NCCL communicator of one rank")
     dist.all_reduce(torch.zeros(1 << 20, device="cuda"))

@@ -58,7 +58,7 @@ def build(args):
 def join_job():
     """The job of one rank."""
     for name, value in (("RANK", "0"), ("WORLD_SIZE", "1"), ("MASTER_ADDR", "127.0.0.1"),
-                        ("MASTER_PORT", "29533")):
+                        ("MASTER_PORT", "0")):
         os.environ.setdefault(name, value)
     torch.distributed.init_process_group("nccl")
 

@@ -17,7 +17,9 @@ import torch
 import torch.distributed as dist
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-STEP = pathlib.Path(__file__).resolve().parents[2] / "02_ddp/train.py"
+import common
+
+STEP = pathlib.Path(__file__).resolve().parents[3] / common.STEP[0]
 ON_GPU = "PRISM_DRIVER" in os.environ  # the shim has it where it stands in front of a real driver
 TIMEOUT_S = 10
 init_process_group = dist.init_process_group
@@ -68,7 +70,7 @@ def stop():
 
 def main():
     {"late": late, "profiler": profiler, "stop": stop}[sys.argv[1]](*map(float, sys.argv[2:]))
-    sys.argv = [str(STEP), "--layers", "4"]
+    sys.argv = [str(STEP), *common.STEP[1:]]
     runpy.run_path(str(STEP), run_name="__main__")
 
 

@@ -7,8 +7,10 @@ import os
 import torch
 import torch.distributed as dist
 
-TYPES = [torch.float32, torch.bfloat16, torch.float16, torch.float64, torch.int32, torch.int64,
-         torch.uint8, torch.int8]
+import common
+
+TYPES = common.enough([torch.float32, torch.bfloat16, torch.float16, torch.float64, torch.int32,
+                       torch.int64, torch.uint8, torch.int8], [torch.bfloat16, torch.uint8])
 SIZES = [8, 1000, 1 << 18]
 STEPS = 3
 

@@ -11,6 +11,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,9 +19,10 @@ import tempfile
 import common
 from stage import PRODUCTS, product as as_line
 
-PROGRAMS = [("gpt3-1.3b", "eager"), ("gpt3-13b", "eager"), ("gpt3-175b", "eager"),
-            ("llama3-70b", "eager"), ("gpt3-1.3b", "fsdp2"), ("gpt3-1.3b", "megatron"),
-            ("gpt3-1.3b", "compiled")]
+SMALL = [("gpt3-1.3b", "eager"), ("gpt3-1.3b", "fsdp2"), ("gpt3-1.3b", "megatron"),
+         ("gpt3-1.3b", "compiled")]
+PROGRAMS = common.enough([("gpt3-1.3b", "eager"), ("gpt3-13b", "eager"), ("gpt3-175b", "eager"),
+                          ("llama3-70b", "eager"), *SMALL[1:]], SMALL)
 CASES = [f"{preset}, {variant}: kernels, grids, allocator, real against virtual"
          for preset, variant in PROGRAMS]
 CLUSTERS = {(8, 0): "a100-80-8x", (9, 0): "h100-8x", (10, 0): "b200-8x"}
@@ -39,17 +41,15 @@ def cluster(machine):
     return CLUSTERS[tuple(machine["compute"])]
 
 
-def stage(args, preset, variant, dump):
-    return [sys.executable, str(args.root / "experiments/gpu/programs/stage.py"), "--preset", preset,
+def stage(preset, variant, dump):
+    return [sys.executable, str(pathlib.Path(__file__).with_name("stage.py")), "--preset", preset,
             "--variant", variant, "--dump", str(dump)]
 
 
 def run_real(args, preset, variant, folder):
     dump = folder / "real.json"
     before = common.device_used()
-    # Inductor starts with an empty cache: on a fresh machine it compiles for more than a minute.
-    checked([*stage(args, preset, variant, dump), "--real"],
-            120 if variant == "compiled" else 60, folder)
+    checked([*stage(preset, variant, dump), "--real"], 60, folder)
     real = json.loads(dump.read_text())
     real["device_bytes"] -= before
     return real
@@ -60,10 +60,11 @@ def run_virtual(args, name, preset, variant, folder):
     dump, out = folder / "virtual.json", folder / "run"
     checked([common.prism(args, "prism-emulate"), "--target-gpus", "1", "--cluster", name,
              "--sandbox-ranks", "none", "--quiet", "--out", out, "--",
-             *stage(args, preset, variant, dump)], 300, folder)
+             *stage(preset, variant, dump)], 300, folder)
     ops = json.loads(checked([common.prism(args, "prism"), "graph", "show", out / "graph.prism", "--rank",
                               "0", "--ops", "1000000", "--format", "json"], 60, folder))["rank"]["ops"]
     virtual = json.loads(dump.read_text())
+    shutil.copy(out / "graph.prism", kept_graph(args, f"{preset} {variant}"))
     virtual["step_seconds"] = {PREDICTIONS[0]: replayed(args, out / "graph.prism")}
     table = args.out.with_name("kernel_times.csv")
     if table.exists():
@@ -73,6 +74,10 @@ def run_virtual(args, name, preset, variant, folder):
     virtual["kernels"] = [{"name": op["name"], "grid": op["grid"]} for op in kernels]
     virtual["products"] = [line for line in map(product, kernels) if line]
     return virtual
+
+
+def kept_graph(args, name):
+    return args.out.with_name(f"{name.replace(' ', '_')}.graph.prism")
 
 
 def product(op):
@@ -137,14 +142,16 @@ def in_folder(call, *arguments):
 
 
 def checked(command, seconds, folder, **environment):
-    """Runs it, with caches of compilers of its own in `folder`; what it said. Where it fails the
-    error has the end of that."""
-    caches = {name: str(pathlib.Path(folder) / "caches" / name)
-              for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")}
+    """Runs it, with results of Inductor of its own in `folder`; what it said. Where it fails the error
+    has the end of that."""
+    caches = {"TORCHINDUCTOR_CACHE_DIR": str(pathlib.Path(folder) / "inductor")}
+    inherited = dict(os.environ)
+    if command[0] != sys.executable:
+        inherited.pop("LD_PRELOAD", None)  # the stand-in's; prism-emulate preloads what is needed
     done = subprocess.run(list(map(str, command)), cwd=folder, stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          errors="replace", timeout=seconds, check=False,
-                          env=os.environ | caches | environment)
+                          errors="replace", timeout=seconds * common.PATIENCE, check=False,
+                          env=inherited | caches | environment)
     if done.returncode != 0:
         raise RuntimeError(f"{command[0]} ends with {done.returncode}: {done.stdout[-1200:]}")
     return done.stdout
@@ -176,8 +183,9 @@ def goals(name, found):
 
 
 def complete(args, results):
-    """The virtual half of what the real GPU gave, and both beside each other."""
-    told = []
+    """The virtual half of what the real GPU gave, and both beside each other; what `prism calibrate`
+    takes: a graph with the seconds of its step, for each."""
+    told, runs = [], []
     for preset, variant in PROGRAMS:
         name = f"{preset} {variant}"
         if real := results.part(name):
@@ -185,7 +193,11 @@ def complete(args, results):
                         preset, variant)
         else:
             print(f"  {name}: no real half")
-        told += goals(name, results.part(f"compared {name}"))
+        found = results.part(f"compared {name}")
+        if found:
+            runs.append(f"{kept_graph(args, name).name}={found['step_seconds']['real']['p50']:.6g}\n")
+        told += goals(name, found)
+    args.out.with_name("calibrate.txt").write_text("".join(runs))
     results.finish(told)
 
 

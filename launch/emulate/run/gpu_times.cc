@@ -125,8 +125,21 @@ class TimedRank {
     return times;
   }
 
-  // Of the host, by kind of op: all waits count as one.
-  [[nodiscard]] const HostSums& host() const { return host_; }
+  // Of the host, by kind of op: all waits count as one. Of the iteration in the middle, so that
+  // what a program does once, as to load a module, is not in it.
+  [[nodiscard]] HostSums host() const {
+    HostSums middle;
+    for (const auto& [kind, by_iteration] : host_) {
+      std::vector<HostSum> sums;
+      for (const auto& [iteration, sum] : by_iteration) {
+        sums.push_back(sum);
+      }
+      std::ranges::sort(
+          sums, [](const HostSum& a, const HostSum& b) { return a.ns * b.calls < b.ns * a.calls; });
+      middle[kind] = sums[(sums.size() - 1) / 2];
+    }
+    return middle;
+  }
 
   // What could not be timed at all, in the shim's words; "": nothing.
   [[nodiscard]] const std::string& trouble() const { return trouble_; }
@@ -183,7 +196,7 @@ class TimedRank {
     const std::optional<OpKind> kind = slicer::ChargedOp(record.kind);
     if (kind && (record.flags & channel::kLaunchedWithPrevious) == 0 &&
         stream_->iteration() >= kSkippedIterations && stream_->iteration() < kLastIteration) {
-      HostSum& sum = host_[*kind];
+      HostSum& sum = host_[*kind][stream_->iteration()];
       ++sum.calls;
       sum.ns += record.host_ns;
     }
@@ -235,7 +248,7 @@ class TimedRank {
   uint64_t next_ = 0;                      // number of the next op of the device
   std::map<uint64_t, uint32_t> op_of_;     // by such number: op of the program, if timed
   std::map<uint64_t, int64_t> durations_;  // by such number
-  HostSums host_;
+  std::map<OpKind, std::map<int32_t, HostSum>> host_;           // by iteration
   std::optional<std::chrono::steady_clock::time_point> ended_;  // the last iteration
   std::string trouble_;
 };
@@ -289,7 +302,17 @@ class TimeTable {
     return timed == all ? fmt::format("all {}", all) : fmt::format("{} of {}", timed, all);
   }
 
-  [[nodiscard]] int64_t own_times() const { return own_times_; }
+  // Of kernels that keep a time of their own, which has no place in the graph for more: how often
+  // they were seen and how far they varied.
+  [[nodiscard]] std::string OwnTimes() const {
+    return own_times_ == 0
+               ? "none has a time of its own"
+               : fmt::format(
+                     "{} of a time of their own ({} to {} times each, the middle half "
+                     "within {:.1f} % of the median, within {:.1f} % for the worst)",
+                     FormatCounted(own_times_, "kernel"), own_least_, own_most_,
+                     1e2 * QuartersOf(own_spreads_).median, 1e2 * std::ranges::max(own_spreads_));
+  }
 
  private:
   void PutHost(std::vector<graph::Parameter>* parameters) const {
@@ -302,9 +325,10 @@ class TimeTable {
       }
       const HostSum& sum = found->second;
       const double mean = static_cast<double>(sum.ns) / static_cast<double>(sum.calls);
-      const std::string source =
-          fmt::format("host beside {}, mean of {} calls between which the GPU was not waited for",
-                      gpu_, sum.calls);
+      const std::string source = fmt::format(
+          "host beside {}, mean of {} calls between which the GPU was not waited for, "
+          "of the middle one of the iterations",
+          gpu_, sum.calls);
       parameters->push_back(
           {replayer::RecordedHostKey(kind), mean, "ns", source, graph::Mark::kMeasured});
       if (host_factor_ > 0) {
@@ -328,7 +352,10 @@ class TimeTable {
     }
     program->flags[op] |= graph::kDurationFixed;
     program->value.Set(op, static_cast<DurationNs>(std::llround(scale_ * own.median)) + gap_ns);
-    ++own_times_;
+    own_least_ = own_times_++ == 0 ? samples.size() : std::min(own_least_, samples.size());
+    own_most_ = std::max(own_most_, samples.size());
+    own_spreads_.push_back(std::max(own.high - own.median, own.median - own.low) /
+                           std::max(1.0, own.median));
   }
 
   std::string gpu_;
@@ -339,6 +366,9 @@ class TimeTable {
   std::map<uint32_t, OpSamples> of_role_;
   HostSums host_;
   int64_t own_times_ = 0;
+  size_t own_least_ = 0;
+  size_t own_most_ = 0;
+  Samples own_spreads_;  // shares of the median
 };
 
 std::string FirstLine(const std::string& text) {
@@ -386,10 +416,10 @@ Status TakeGpuTimes(const RunContext& context,
     std::ranges::sort(graph->warnings, {}, &graph::Warning::code);
   }
   if (!timed.empty()) {
-    graph->assumptions.push_back(fmt::format(
-        "kernels, copies and memsets as timed on {} (median of {} iterations): {}; "
-        "{} of a time of their own, all others have their signature's",
-        on_gpu.gpu->name, kTimedIterations, timed, FormatCounted(table.own_times(), "kernel")));
+    graph->assumptions.push_back(
+        fmt::format("kernels, copies and memsets as timed on {} (median of {} iterations): {}; "
+                    "{}, all others have their signature's",
+                    on_gpu.gpu->name, kTimedIterations, timed, table.OwnTimes()));
   }
   return OkStatus();
 }
