@@ -138,7 +138,11 @@ Status CallsPass::StepSlot(Slot& slot) {
   if (IsDone(slot)) {
     FinishSlot(slot, CallsEnd::kCut);
   } else if (turn.exited) {
-    FinishSlot(slot, slot.process->ExitStatus().ok() ? CallsEnd::kExit : CallsEnd::kFailed);
+    const Status end = slot.process->ExitStatus();
+    if (end.code() == StatusCode::kEnvironment) {
+      return end;  // of no other rank it would be better
+    }
+    FinishSlot(slot, end.ok() ? CallsEnd::kExit : CallsEnd::kFailed);
   } else if (const Status stall = slot.stall_watch.Check(*slot.process, slot.recorder.steps());
              !stall.ok()) {
     context_.logger.Warning("{}; the rank is followed no further", stall.message());
@@ -338,8 +342,7 @@ Result<std::vector<slicer::RankCalls>> CallsPass::Record(const std::vector<Rank>
   PRISM_RETURN_IF_ERROR(RecordRound("record again", again));
   PRISM_RETURN_IF_ERROR(RecordBlockedAgain());
   for (const auto& [rank, recorded] : recorded_) {
-    if (recorded.end.code() == StatusCode::kEnvironment ||
-        (!recorded.end.ok() && recorded.calls.calls.empty())) {
+    if (!recorded.end.ok() && recorded.calls.calls.empty()) {
       return recorded.end;
     }
   }
