@@ -18,15 +18,18 @@ bool AreAlike(const Execution& execution, CallId a, CallId b) {
          SourceOf(execution, a) == SourceOf(execution, b);
 }
 
-// As many as there are, at least one.
-bool Agree(const Execution& execution, std::span<const CallId> own, std::span<const CallId> other) {
+// As many as there are, at least `least`.
+bool Agree(const Execution& execution,
+           std::span<const CallId> own,
+           std::span<const CallId> other,
+           size_t least) {
   const size_t count = std::min({own.size(), other.size(), kLookAhead});
   for (size_t i = 0; i < count; ++i) {
     if (!AreAlike(execution, own[i], other[i])) {
       return false;
     }
   }
-  return count > 0;
+  return count >= least;
 }
 
 std::span<const CallId> From(const std::vector<CallId>& calls, size_t at) {
@@ -56,14 +59,16 @@ Shift ShiftAt(const Execution& execution,
               const std::vector<CallId>& own,
               const std::vector<CallId>& other,
               size_t at) {
-  const bool less = Agree(execution, From(own, at), From(other, at + 1));
-  const bool more = Agree(execution, From(own, at + 1), From(other, at));
+  const auto shape = [&](CallId id) { return execution.CallOf(id).shape; };
+  const bool swapped = at + 1 < std::min(own.size(), other.size()) &&
+                       shape(own[at]) == shape(other[at + 1]) &&
+                       shape(own[at + 1]) == shape(other[at]);
+  const size_t least = swapped ? 2 : 1;
+  const bool less = Agree(execution, From(own, at), From(other, at + 1), least);
+  const bool more = Agree(execution, From(own, at + 1), From(other, at), least);
   if (less != more) {
     return less ? Shift::kLeftOut : Shift::kOneMore;
   }
-  const bool swapped = at + 1 < std::min(own.size(), other.size()) &&
-                       AreAlike(execution, own[at], other[at + 1]) &&
-                       AreAlike(execution, own[at + 1], other[at]);
   return swapped ? Shift::kSwapped : Shift::kNone;
 }
 

@@ -85,6 +85,19 @@ TEST(Check, a_call_that_one_rank_leaves_out_is_named) {
   EXPECT_EQ(fault.kind, FaultKind::kMissingCall);
   EXPECT_EQ(fault.ranks, RanksFrom({1}));
   EXPECT_TRUE(NamesLine(fault, 0, 11));
+  EXPECT_TRUE(fault.sentence.starts_with("rank 1 leaves out a call in call 2")) << fault.sentence;
+}
+
+TEST(Check, a_call_more_and_two_that_change_places_are_told_from_one_that_is_left_out) {
+  const auto usual = [](uint32_t rank) { return Started(rank).Sum(0, 10).Sum(0, 11, 16).Take(); };
+  const CheckFault more =
+      OnlyFault({usual(0), Started(1).Sum(0, 9, 32).Sum(0, 10).Sum(0, 11, 16).Take(), usual(2)});
+  EXPECT_EQ(more.kind, FaultKind::kMissingCall);
+  EXPECT_TRUE(more.sentence.starts_with("rank 1 makes a call more in call 1")) << more.sentence;
+  const CheckFault swapped =
+      OnlyFault({usual(0), Started(1).Sum(0, 9, 16).Sum(0, 10).Take(), usual(2)});
+  EXPECT_EQ(swapped.kind, FaultKind::kOrder);
+  EXPECT_TRUE(swapped.sentence.starts_with("ranks make different calls")) << swapped.sentence;
 }
 
 TEST(Check, a_rank_that_has_left_is_waited_for_and_the_shift_before_is_shown) {
