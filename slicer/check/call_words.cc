@@ -155,11 +155,11 @@ std::optional<CallId> LastCall(const Execution& execution, uint32_t rank) {
              : std::optional(CallId{rank, static_cast<uint32_t>(calls.rend() - last) - 1});
 }
 
-std::string FailureText(const Execution& execution, uint32_t rank) {
+std::string FailureText(const Execution& execution, uint32_t rank, bool several) {
   const RankCalls& calls = execution.ranks()[rank];
   if (calls.end == CallsEnd::kBlocked) {
     const std::optional<CallId> last = LastCall(execution, rank);
-    return fmt::format("waits for ever in {}, which no recorded rank sets",
+    return fmt::format("{} for ever in {}, which no recorded rank sets", several ? "wait" : "waits",
                        last ? CallAtLine(execution, *last) : "a wait of the store");
   }
   const std::string first = calls.failure.substr(0, calls.failure.find("\n\n"));

@@ -29,6 +29,9 @@ constexpr double kOthersPatience = 4;  // times the seconds of the first rank
 constexpr double kIdleness = 4;        // seconds without work that count as one with
 // A rank that runs alone waits in vain at once, but for another thread of its own.
 constexpr int64_t kBlockedAfterMs = 1'500;
+// As long as keys of others are not known, it is not left to find out that it polls in vain.
+constexpr int32_t kFewPolls = 3;
+constexpr int32_t kMostPolls = 10'000;
 constexpr int kRoundsOfKeys = 4;  // that ranks wait for each other's keys in turn
 constexpr int64_t kNapNs = 500'000;
 constexpr int32_t kStallSeconds = 120;  // without a record: the rank is not followed further
@@ -88,7 +91,8 @@ Status CallsPass::StartNext() {
   request.mode = channel::Mode::kRecord;
   request.present = {wanted.rank};
   PRISM_ASSIGN_OR_RETURN(auto store,
-                         StartStore(context_, 1, KeysOfOthers(wanted.rank), kBlockedAfterMs));
+                         StartStore(context_, 1, KeysOfOthers(wanted.rank), kBlockedAfterMs,
+                                    knows_counters_ ? kMostPolls : kFewPolls));
   request.meeting.store_port = store == nullptr ? 0 : store->port();
   if (values_ != nullptr) {
     request.meeting.values = values_->Path();

@@ -27,7 +27,9 @@ namespace prism::launch {
 // Keys between the shim and the server, as they come over the wire.
 inline constexpr std::string_view kAddressKey = "/prism/address/";  // + name of a store
 inline constexpr std::string_view kProcessKey = "/prism/process";   // "<rank> <process>"
-inline constexpr std::string_view kNameKey = "/prism/name";  // after a prefix: returns the prefix
+// After a prefix: returns the prefix; or StoreServerOptions::polls.
+inline constexpr std::string_view kNameKey = "/prism/name";
+inline constexpr std::string_view kPollsKey = "/prism/polls";
 
 // Clients of other hosts come from this address plus the host's number (store_relay.h).
 inline constexpr uint32_t kFirstRelay = 0x7F020000;  // 127.2.0.0
@@ -42,6 +44,9 @@ struct StoreServerOptions {
   // A wait for a key of unknown pattern is reported after this long, and ends the run when all
   // present processes wait and no client has sent anything for as long again.
   int64_t blocked_after_ms = 10'000;
+  // A program that asks so often in vain whether a key is there, and does nothing else, waits for
+  // it; for prism check.
+  int32_t polls = 10'000;
 };
 
 class StoreServer {
