@@ -13,6 +13,7 @@ import inspect
 import os
 import sys
 import threading
+import time
 import types
 import weakref
 
@@ -326,12 +327,18 @@ def _tell_store(c10d, tell, tell_line, frameworks, told):
     """What the program itself sets in the store or waits for; calls in a loop count once. A loop that
     asks for keys often enough and in vain, and does nothing else, waits for them.
     """
-    get, wait = c10d.Store.get, c10d.Store.wait
+    check, get, wait = c10d.Store.check, c10d.Store.get, c10d.Store.wait
     last = []
     known = set()  # keys that were set
 
+    stores = (c10d.torch.distributed.TCPStore, c10d.torch.distributed.FileStore)
+
+    def is_served(store):
+        while hasattr(store, "underlying_store"):
+            store = store.underlying_store
+        return isinstance(store, stores)
+
     def is_of_all(store):
-        stores = (c10d.torch.distributed.TCPStore, c10d.torch.distributed.FileStore)
         return (isinstance(store, stores)
                 or (c10d.is_initialized() and store is c10d._get_default_store()))
 
@@ -348,17 +355,33 @@ def _tell_store(c10d, tell, tell_line, frameworks, told):
             names = [keys] if isinstance(keys, str) else list(keys)
             is_shared = is_of_all(self)
             place = (names, caller.f_code, caller.f_lineno)
+            is_own = not caller.f_code.co_filename.startswith(frameworks)
             is_new = not known.issuperset(names) if sets and is_shared else last != [place]
-            if not caller.f_code.co_filename.startswith(frameworks) and is_new:
+            if is_own and is_new:
                 if sets:
                     known.update(names)
                 else:
                     last[:] = [place]
                 tell_keys("store-set" if sets else f"store:{milliseconds(self, rest)}", name, names,
                           is_shared)
+            if is_own and not sets and is_served(self):
+                give_up(self, names, milliseconds(self, rest))
             return function(self, keys, *rest)
 
         setattr(c10d.Store, name, call)
+
+    def give_up(store, names, timeout_ms):
+        """Where no recorded rank gets any further: the time-out, as the store raises it. A thread that
+        waits beside the program does not end it.
+        """
+        if check(store, names) or get(store, "prism/patience").split()[1] == b"0":
+            return
+        if is_on_main_thread() and timeout_ms > 0:
+            time.sleep(timeout_ms / 1000)
+            raise c10d.torch.distributed.DistStoreError(
+                f"wait timeout after {timeout_ms}ms, keys: /{', /'.join(names)}")
+        while not is_on_main_thread() and not check(store, names):
+            threading.Event().wait(0.2)
 
     def is_on_main_thread():
         return threading.get_ident() == threading.main_thread().ident
@@ -371,7 +394,6 @@ def _tell_store(c10d, tell, tell_line, frameworks, told):
             tell(f"prism:store-key:{key}")
 
     def watch_polls():
-        check = c10d.Store.check
         polled = [None, 0, 0]  # where, how often in vain, of how often at most
 
         @functools.wraps(check)
@@ -381,15 +403,15 @@ def _tell_store(c10d, tell, tell_line, frameworks, told):
             if caller.f_code.co_filename.startswith(frameworks):
                 return found
             place = (list(keys), caller.f_code, told[0])
-            if found or not is_of_all(self) or not is_on_main_thread() or polled[0] != place:
+            if found or not is_served(self) or not is_on_main_thread() or polled[0] != place:
                 polled[:] = [None if found else place, 1, 0]
                 return found
             polled[1] += 1
             if polled[1] == 3:
-                polled[2] = int(get(self, "prism/polls"))
+                polled[2] = int(get(self, "prism/patience").split()[0])
             if polled[1] < 3 or polled[1] < polled[2]:
                 return found
-            tell_keys("store:0", "check", place[0], True)
+            tell_keys("store:0", "check", place[0], is_of_all(self))
             wait(self, place[0], datetime.timedelta(days=1))
             return True
 

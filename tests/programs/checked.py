@@ -13,6 +13,7 @@ whoever sends.
 keys: ranks read what others have set, and meet by a counter of the store, which "counter" has rank 3
 leave out. behind: rank 0 sets a key only behind a sum with those who wait for it. set_late: it sets it
 later than they wait. polled: others ask again and again whether it is there, "never" for another key.
+optional: nobody sets a key, for which each rank waits a while, and another thread of it for ever.
 thread: another thread sums in a CPU group, in "fewer" once less on rank 2. overlap: a gathering into a
 buffer that overlaps. teardown: rank 3 fails at the very end.
 dropped: nobody waits for a sum that was started asynchronously. gpu: all ranks use GPU 0.
@@ -111,6 +112,16 @@ if fault in ("polled", "never"):
         time.sleep(1)
     total(8)
     sys.exit()
+if fault == "optional":
+    store = dist.distributed_c10d._get_default_store()
+    watch = store.clone() if hasattr(store, "clone") else store
+    threading.Thread(target=lambda: watch.wait(["abort"], datetime.timedelta(hours=9)),
+                     daemon=True).start()
+    try:
+        store.wait(["resumed"], datetime.timedelta(seconds=20))
+    except dist.DistStoreError:
+        total(8)
+    os._exit(0)
 if fault in ("thread", "fewer"):
     of_hosts = dist.new_group(backend="gloo")
 

@@ -195,6 +195,12 @@ TEST(CheckedPrograms, a_key_that_is_polled_is_waited_for) {
   EXPECT_EQ(never.report["faults"][0]["waiting"], Json::array({0, 1, 2, 3}));
 }
 
+TEST(CheckedPrograms, waits_for_a_key_that_nobody_sets_may_be_meant_to_time_out) {
+  const Checked checked = Check("optional");
+  EXPECT_EQ(checked.code, 0) << checked.report.dump(1);
+  EXPECT_EQ(checked.report["sentence"], "no fault on 4 of 4 ranks");
+}
+
 TEST(CheckedPrograms, collectives_of_another_thread_are_compared) {
   const Checked right = Check("thread");
   EXPECT_EQ(right.code, 0) << right.report.dump(1);

@@ -180,8 +180,8 @@ TEST(Check, sends_that_cross_need_buffers) {
 
 TEST(Check, a_rank_that_fails_alone_is_named_with_where_the_others_are) {
   const std::string failure =
-      "the program of rank 1 ended with exit code 1; its last lines:\nTraceback\nValueError: no\n\n"
-      "all that it printed";
+      "the program of rank 1 ended with exit code 1; its last lines:\nTraceback\n"
+      "[rank1]: ValueError: no. More of it.\n[rank1]: Set this, see: there\n\nall that it printed";
   std::vector<RankCalls> ranks = {Started(0).Sum(0, 10).Take(),
                                   Started(1).Sum(0, 10).Take(CallsEnd::kFailed, failure),
                                   Started(2).Sum(0, 10).Take()};
@@ -191,6 +191,11 @@ TEST(Check, a_rank_that_fails_alone_is_named_with_where_the_others_are) {
   EXPECT_TRUE(fault.sentence.starts_with("rank 1 ended with exit code 1: ValueError: no, after"))
       << fault.sentence;
   EXPECT_NE(fault.sentence.find("while ranks 0, 2 do not"), std::string::npos) << fault.sentence;
+  ranks[1].failure = "the program of rank 1 was killed by signal 15; it printed nothing";
+  fault = OnlyFault(ranks);
+  EXPECT_TRUE(fault.sentence.starts_with("rank 1 was killed by signal 15, after"))
+      << fault.sentence;
+  ranks[1].failure = failure;
   ranks[0] = Started(0).Sum(0, 10).Sum(0, 11).Take();
   ranks[2] = Started(2).Sum(0, 10).Sum(0, 11).Take();
   fault = OnlyFault(ranks);

@@ -32,7 +32,7 @@ constexpr int64_t kBlockedAfterMs = 1'500;
 // As long as keys of others are not known, it is not left to find out that it polls in vain.
 constexpr int32_t kFewPolls = 3;
 constexpr int32_t kMostPolls = 10'000;
-constexpr int kRoundsOfKeys = 4;  // that ranks wait for each other's keys in turn
+constexpr int kRoundsOfKeys = 6;  // that ranks wait for each other's keys in turn
 constexpr int64_t kNapNs = 500'000;
 constexpr int32_t kStallSeconds = 120;  // without a record: the rank is not followed further
 
@@ -92,7 +92,7 @@ Status CallsPass::StartNext() {
   request.present = {wanted.rank};
   PRISM_ASSIGN_OR_RETURN(auto store,
                          StartStore(context_, 1, KeysOfOthers(wanted.rank), kBlockedAfterMs,
-                                    knows_counters_ ? kMostPolls : kFewPolls));
+                                    {knows_counters_ ? kMostPolls : kFewPolls, gives_up_}));
   request.meeting.store_port = store == nullptr ? 0 : store->port();
   if (values_ != nullptr) {
     request.meeting.values = values_->Path();
@@ -179,7 +179,11 @@ void CallsPass::FinishSlot(Slot& slot, CallsEnd end) {
     wanted_.push_front({slot.rank, std::make_shared<Recorded>(std::move(recorded))});
     return;
   }
-  recorded_[slot.rank] = std::move(recorded);
+  Recorded& known = recorded_[slot.rank];
+  const bool only_fails = gives_up_ && end == CallsEnd::kFailed;
+  if (!only_fails || known.calls.end != CallsEnd::kBlocked) {
+    known = std::move(recorded);
+  }
 }
 
 Status CallsPass::RecordRound(const std::string& doing, const std::vector<Rank>& ranks) {
@@ -257,7 +261,8 @@ std::shared_ptr<const StoreValues> CallsPass::KeysOfOthers(Rank rank) const {
   return std::make_shared<const StoreValues>(std::move(values));
 }
 
-// With the keys that others have set by now, as long as somebody gets further.
+// With the keys that others have set by now, as long as somebody gets further; then with time-outs,
+// which some programs expect.
 Status CallsPass::RecordBlockedAgain() {
   knows_counters_ = true;
   size_t before = 0;
@@ -268,9 +273,11 @@ Status CallsPass::RecordBlockedAgain() {
         blocked.push_back(rank);
       }
     }
-    if (blocked.empty() || (round > 1 && blocked.size() >= before)) {
+    const bool is_stuck = round > 1 && blocked.size() >= before;
+    if (blocked.empty() || (is_stuck && gives_up_)) {
       break;
     }
+    gives_up_ = gives_up_ || is_stuck;
     before = blocked.size();
     PRISM_RETURN_IF_ERROR(RecordRound("record again", blocked));
   }
