@@ -18,18 +18,15 @@ bool AreAlike(const Execution& execution, CallId a, CallId b) {
          SourceOf(execution, a) == SourceOf(execution, b);
 }
 
-// As many as there are, at least `least`.
-bool Agree(const Execution& execution,
-           std::span<const CallId> own,
-           std::span<const CallId> other,
-           size_t least) {
+// As many as there are, at least one.
+bool Agree(const Execution& execution, std::span<const CallId> own, std::span<const CallId> other) {
   const size_t count = std::min({own.size(), other.size(), kLookAhead});
   for (size_t i = 0; i < count; ++i) {
     if (!AreAlike(execution, own[i], other[i])) {
       return false;
     }
   }
-  return count >= least;
+  return count > 0;
 }
 
 std::span<const CallId> From(const std::vector<CallId>& calls, size_t at) {
@@ -60,16 +57,16 @@ Shift ShiftAt(const Execution& execution,
               const std::vector<CallId>& other,
               size_t at) {
   const auto shape = [&](CallId id) { return execution.CallOf(id).shape; };
-  const bool swapped = at + 1 < std::min(own.size(), other.size()) &&
-                       shape(own[at]) == shape(other[at + 1]) &&
-                       shape(own[at + 1]) == shape(other[at]);
-  const size_t least = swapped ? 2 : 1;
-  const bool less = Agree(execution, From(own, at), From(other, at + 1), least);
-  const bool more = Agree(execution, From(own, at + 1), From(other, at), least);
-  if (less != more) {
-    return less ? Shift::kLeftOut : Shift::kOneMore;
+  const size_t behind = at + 2;
+  if (behind <= std::min(own.size(), other.size()) && shape(own[at]) == shape(other[at + 1]) &&
+      shape(own[at + 1]) == shape(other[at]) &&
+      ((own.size() == behind && other.size() == behind) ||
+       Agree(execution, From(own, behind), From(other, behind)))) {
+    return Shift::kSwapped;
   }
-  return swapped ? Shift::kSwapped : Shift::kNone;
+  const bool less = Agree(execution, From(own, at), From(other, at + 1));
+  const bool more = Agree(execution, From(own, at + 1), From(other, at));
+  return less == more ? Shift::kNone : less ? Shift::kLeftOut : Shift::kOneMore;
 }
 
 void AddShift(const Execution& execution, CallId id, uint32_t rank, CheckFault* fault) {

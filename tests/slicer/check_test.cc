@@ -98,6 +98,13 @@ TEST(Check, a_call_more_and_two_that_change_places_are_told_from_one_that_is_lef
       OnlyFault({usual(0), Started(1).Sum(0, 9, 16).Sum(0, 10).Take(), usual(2)});
   EXPECT_EQ(swapped.kind, FaultKind::kOrder);
   EXPECT_TRUE(swapped.sentence.starts_with("ranks make different calls")) << swapped.sentence;
+  // The other order also where what follows is like the one that came first.
+  const auto steps = [](uint32_t rank, bool is_early) {
+    Script script = Started(rank).Sum(0, 11);
+    is_early ? script.Sum(0, 10, 64).Sum(0, 11) : script.Sum(0, 11).Sum(0, 10, 64);
+    return script.Sum(0, 11).Sum(0, 11).Sum(0, 11).Take();
+  };
+  EXPECT_EQ(OnlyFault({steps(0, false), steps(1, true), steps(2, false)}).kind, FaultKind::kOrder);
 }
 
 TEST(Check, a_rank_that_has_left_is_waited_for_and_the_shift_before_is_shown) {
