@@ -169,9 +169,6 @@ constexpr WarningCode kCodes[] = {
      "on a real GPU: large reductions were computed on the CPU, because the GPU refused them"},
     {"refused_",
      "the program called a function that the virtual device does not support; the call failed"},
-    {"rendezvous_missing",
-     "the library that answers for absent ranks could not be loaded: the program may wait for "
-     "them"},
     {"rendezvous_python_failed",
      "the replacements of Python's object collectives could not be installed: objects of absent "
      "ranks are not answered"},

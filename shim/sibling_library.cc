@@ -35,6 +35,7 @@ void* OpenForTorch(const char* name, const char* loss) {
   const char* reason =
       "it was not known that the program uses torch; name its interpreter in "
       "PRISM_PYTHON";
+  const char* advice = "";
   void* library = nullptr;
   if (torch != nullptr && dl_iterate_phdr(&IsOtherTorch, const_cast<char*>(torch)) != 0) {
     reason =
@@ -43,9 +44,10 @@ void* OpenForTorch(const char* name, const char* loss) {
   } else if (folder != nullptr) {
     library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     reason = library == nullptr ? dlerror() : "";
+    advice = "; remove this file and start again, which builds it anew";
   }
   if (library == nullptr) {
-    fprintf(stderr, "prism shim: %s: %s\n", loss, reason);
+    fprintf(stderr, "prism shim: %s: %s%s\n", loss, reason, advice);
   }
   return library;
 }

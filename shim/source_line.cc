@@ -85,8 +85,7 @@ void ReportDevice() {
 extern "C" __attribute__((visibility("default"))) bool prism_shim_cpu_tell(
     const char* note, prism::shim::CpuNote kind) {
   using prism::shim::CpuNote;
-  if (prism::shim::reporter.load() == nullptr ||
-      (kind != CpuNote::kOfAnyThread && gettid() != getpid())) {
+  if (prism::shim::reporter.load() == nullptr) {
     return false;
   }
   if (kind == CpuNote::kCall) {
@@ -94,6 +93,12 @@ extern "C" __attribute__((visibility("default"))) bool prism_shim_cpu_tell(
   }
   prism_shim_note(prism::shim::DefineOnce(prism::channel::Table::kMarkerName, note));
   return true;
+}
+
+extern "C" __attribute__((visibility("default"))) bool prism_shim_is_on_side_thread() {
+  void* (*state)() = nullptr;
+  return gettid() != getpid() &&
+         prism::shim::FindPythonCall("PyGILState_GetThisThreadState", &state) && state() != nullptr;
 }
 
 extern "C" __attribute__((visibility("default"))) void prism_shim_report_lines_by(void* function) {

@@ -5,6 +5,7 @@ functions are replaced, not names, because other modules hold the functions alre
 """
 
 import ctypes
+import datetime
 import functools
 import dataclasses
 import importlib.util
@@ -12,6 +13,7 @@ import inspect
 import os
 import sys
 import threading
+import time
 import types
 import weakref
 
@@ -239,6 +241,7 @@ def _tell_calls(c10d):
     are made. As notes, which slicer/check/call_recorder.h reads.
     """
     markers = {}
+    told = [0]  # lines: how often
     frameworks = (os.path.dirname(c10d.torch.__file__) + os.sep, os.path.dirname(os.__file__) + os.sep,
                   "<")
 
@@ -260,6 +263,11 @@ def _tell_calls(c10d):
             frame = frame.f_back
         return found
 
+    def is_of_python_thread(frame):
+        while frame.f_back is not None:
+            frame = frame.f_back
+        return frame.f_code.co_name == "_bootstrap"
+
     def moves_objects(frame, end):
         while frame is not None and frame is not end:
             if frame.f_code.co_name in _OBJECT_CALLS:
@@ -271,8 +279,14 @@ def _tell_calls(c10d):
         return f"prism:line:{frame.f_lineno}:{frame.f_code.co_name}:{frame.f_code.co_filename}"
 
     def tell_line():
-        frame = (line_of(sys._getframe().f_back)
-                 or line_of(sys._current_frames().get(threading.main_thread().ident)))
+        told[0] += 1
+        frame = line_of(sys._getframe().f_back)
+        if frame is None or not is_own(frame.f_code.co_filename):
+            main = line_of(sys._current_frames().get(threading.main_thread().ident))
+            # Hooks of packages on autograd's threads work for what the main thread calls.
+            if frame is None or (main is not None and is_own(main.f_code.co_filename)
+                                 and not is_of_python_thread(frame)):
+                frame = main
         if frame is not None:
             line = line_text(frame)
             if conditions and line not in markers:
@@ -305,17 +319,26 @@ def _tell_calls(c10d):
 
     c10d._new_process_group_helper = make_and_tell
     _watch_buffers(c10d, tell, lambda frame: line_text(line_of(frame) or frame))
-    _tell_store(c10d, tell, tell_line, frameworks)
+    _tell_store(c10d, tell, tell_line, frameworks, told)
     _shim.prism_shim_report_lines_by(ctypes.py_object(tell_line))
 
 
-def _tell_store(c10d, tell, tell_line, frameworks):
-    """What the program itself sets in the store or waits for; calls in a loop count once."""
+def _tell_store(c10d, tell, tell_line, frameworks, told):
+    """What the program itself sets in the store or waits for; calls in a loop count once. A loop that
+    asks for keys often enough and in vain, and does nothing else, waits for them.
+    """
+    check, get, wait = c10d.Store.check, c10d.Store.get, c10d.Store.wait
     last = []
     known = set()  # keys that were set
 
+    stores = (c10d.torch.distributed.TCPStore, c10d.torch.distributed.FileStore)
+
+    def is_served(store):
+        while hasattr(store, "underlying_store"):
+            store = store.underlying_store
+        return isinstance(store, stores)
+
     def is_of_all(store):
-        stores = (c10d.torch.distributed.TCPStore, c10d.torch.distributed.FileStore)
         return (isinstance(store, stores)
                 or (c10d.is_initialized() and store is c10d._get_default_store()))
 
@@ -332,24 +355,71 @@ def _tell_store(c10d, tell, tell_line, frameworks):
             names = [keys] if isinstance(keys, str) else list(keys)
             is_shared = is_of_all(self)
             place = (names, caller.f_code, caller.f_lineno)
+            is_own = not caller.f_code.co_filename.startswith(frameworks)
             is_new = not known.issuperset(names) if sets and is_shared else last != [place]
-            if not caller.f_code.co_filename.startswith(frameworks) and is_new:
+            if is_own and is_new:
                 if sets:
                     known.update(names)
                 else:
                     last[:] = [place]
-                tell_line()
-                what = f"store.{name} of key{'s' * (len(names) != 1)} {', '.join(names)}"
-                tell(f"prism:store-set:{what}" if sets
-                     else f"prism:store:{milliseconds(self, rest)}:{what}")
-                for key in names if is_shared else ():
-                    tell(f"prism:store-key:{key}")
+                tell_keys("store-set" if sets else f"store:{milliseconds(self, rest)}", name, names,
+                          is_shared)
+            if is_own and not sets and is_served(self):
+                give_up(self, names, milliseconds(self, rest))
             return function(self, keys, *rest)
 
         setattr(c10d.Store, name, call)
 
+    def give_up(store, names, timeout_ms):
+        """Where no recorded rank gets any further: the time-out, as the store raises it. A thread that
+        waits beside the program does not end it.
+        """
+        if check(store, names) or get(store, "prism/patience").split()[1] == b"0":
+            return
+        if is_on_main_thread() and timeout_ms > 0:
+            time.sleep(timeout_ms / 1000)
+            raise c10d.torch.distributed.DistStoreError(
+                f"wait timeout after {timeout_ms}ms, keys: /{', /'.join(names)}")
+        while not is_on_main_thread() and not check(store, names):
+            threading.Event().wait(0.2)
+
+    def is_on_main_thread():
+        return threading.get_ident() == threading.main_thread().ident
+
+    def tell_keys(kind, name, names, is_shared):
+        tell_line()
+        side = "" if is_on_main_thread() else "side:"
+        tell(f"prism:{side}{kind}:store.{name} of key{'s' * (len(names) != 1)} {', '.join(names)}")
+        for key in names if is_shared else ():
+            tell(f"prism:store-key:{key}")
+
+    def watch_polls():
+        polled = [None, 0, 0]  # where, how often in vain, of how often at most
+
+        @functools.wraps(check)
+        def call(self, keys):
+            found = check(self, keys)
+            caller = sys._getframe(1)
+            if caller.f_code.co_filename.startswith(frameworks):
+                return found
+            place = (list(keys), caller.f_code, told[0])
+            if found or not is_served(self) or not is_on_main_thread() or polled[0] != place:
+                polled[:] = [None if found else place, 1, 0]
+                return found
+            polled[1] += 1
+            if polled[1] == 3:
+                polled[2] = int(get(self, "prism/patience").split()[0])
+            if polled[1] < 3 or polled[1] < polled[2]:
+                return found
+            tell_keys("store:0", "check", place[0], is_of_all(self))
+            wait(self, place[0], datetime.timedelta(days=1))
+            return True
+
+        c10d.Store.check = call
+
     for each in ("get", "wait"):
         watch(each, False)
+    watch_polls()
     for each in ("set", "add", "multi_set"):
         if hasattr(c10d.Store, each):
             watch(each, True)

@@ -31,12 +31,10 @@ struct CpuCall {
 
 inline constexpr uint64_t kCpuMessageBytes = 320;
 
-// What a note for prism check says: a call, behind the program's line, or a wait for one, both on
-// the main thread only, since the order of threads is chance; or something of any thread.
+// Of a note for prism check: a call stands behind the program's line.
 enum class CpuNote : uint8_t {
   kCall,
-  kWait,
-  kOfAnyThread,
+  kOther,
 };
 
 struct CpuExchangeGroup;  // opaque; lives until the process ends
@@ -59,6 +57,8 @@ int prism_shim_cpu_run(prism::shim::CpuExchangeGroup* group,
                        char* message);
 // For prism check. False: it was not told.
 bool prism_shim_cpu_tell(const char* note, prism::shim::CpuNote kind);
+// Of Python's, other than the main one, for which those of autograd work.
+bool prism_shim_is_on_side_thread();
 // Whether a rank of the job runs in the sandbox together with this one.
 int prism_shim_rank_is_present(int32_t global_rank);
 }

@@ -54,14 +54,11 @@ std::function<void()> Tell(CpuGroup& group, const at::Tensor& tensor, const Tran
   std::ostringstream call;
   call << (transfer.is_send ? "send:" : "recv:") << transfer.peer << ":0:"
        << prism::shim::SizeText(static_cast<int64_t>(tensor.nbytes()), tensor.scalar_type());
-  std::function<void()> tell_wait;
-  if (!transfer.is_of_anyone) {
-    tell_wait = group.Tell(channel.str(), call.str());
+  if (transfer.is_of_anyone) {
+    group.TellUnknown();
+    return nullptr;
   }
-  if (!tell_wait) {
-    group.TellUnknownMessage();
-  }
-  return tell_wait;
+  return group.Tell(channel.str(), call.str());
 }
 
 WorkPointer StartTransfer(CpuGroup& group, const at::Tensor& tensor, const Transfer& transfer) {

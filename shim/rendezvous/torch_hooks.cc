@@ -4,13 +4,17 @@
 // libtorch_cpu; a preloaded definition is called instead. Only the complete object constructors
 // (C1) are replaced: libprism_rendezvous.so derives from the classes and uses the others.
 //
-// Without PRISM_STORE, or without the library, the program gets libtorch's own.
+// Without PRISM_STORE the program gets libtorch's own; without the library too if it has one rank,
+// else it would wait for ranks that never come, and ends.
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <atomic>
 
+#include "shim/channel/no_answers.h"
 #include "shim/observer/torch_symbol.h"
 #include "shim/rendezvous/hooks.h"
 #include "shim/session.h"
@@ -51,9 +55,9 @@ void* Library() {
     if (getenv(kStoreVariable) == nullptr) {
       return nullptr;
     }
-    void* const opened = OpenForTorch("libprism_rendezvous.so", "no answers for absent ranks");
-    if (opened == nullptr) {
-      Count("rendezvous_missing");
+    void* const opened = OpenForTorch("libprism_rendezvous.so", channel::kNoAnswers);
+    if (opened == nullptr && SessionConfig().world_size > 1) {
+      syscall(SYS_exit_group, 1);
     }
     return opened;
   }();

@@ -11,10 +11,8 @@
 #include "graph/base/data_type.h"
 #include "graph/base/fnv.h"
 #include "graph/base/intern.h"
-#include "graph/base/parse_number.h"
-#include "graph/base/split.h"
 #include "graph/program/collective_kinds.h"
-#include "graph/validate/limits.h"
+#include "slicer/check/call_notes.h"
 
 namespace prism::slicer {
 namespace {
@@ -22,64 +20,27 @@ namespace {
 using channel::Record;
 using channel::RecordKind;
 
-constexpr std::string_view kLine = "prism:line:";
-constexpr std::string_view kGroup = "prism:group:";
-constexpr std::string_view kStore = "prism:store:";
-constexpr std::string_view kStoreSet = "prism:store-set:";
-constexpr std::string_view kStoreKey = "prism:store-key:";
-constexpr std::string_view kDevice = "prism:device:";
-constexpr std::string_view kOverlap = "prism:overlap:";
-constexpr std::string_view kChange = "prism:change:";
+constexpr std::string_view kPrefix = "prism:";  // of all notes
+constexpr std::string_view kSide = "side:";     // behind it: of another thread than the main one
+constexpr std::string_view kLine = "line:";
+constexpr std::string_view kGroup = "group:";
+constexpr std::string_view kStore = "store:";
+constexpr std::string_view kStoreSet = "store-set:";
+constexpr std::string_view kStoreKey = "store-key:";
+constexpr std::string_view kDevice = "device:";
+constexpr std::string_view kOverlap = "overlap:";
+constexpr std::string_view kChange = "change:";
 constexpr std::string_view kStandIn = "stand_in:";  // of a counter
-constexpr std::string_view kCpu = "prism:cpu:";
-constexpr std::string_view kCpuWait = "prism:cpu-wait:";
-constexpr std::string_view kCpuUnknown = "prism:cpu-unknown:";
-constexpr std::string_view kObjects = "prism:objects:";
-constexpr std::string_view kRank = "prism:rank:";
-constexpr std::string_view kPlace = "prism:place:";
+constexpr std::string_view kCpu = "cpu:";
+constexpr std::string_view kCpuWait = "cpu-wait:";
+constexpr std::string_view kCpuUnknown = "cpu-unknown:";
+constexpr std::string_view kObjects = "objects:";
+constexpr std::string_view kRank = "rank:";
+constexpr std::string_view kPlace = "place:";
 constexpr uint16_t kFirstCpuStream = 0x8000;  // of the process's streams: one for each channel
 constexpr int32_t kFirstSteps = 4;
 constexpr int32_t kLeastSteps = 40;
 constexpr size_t kHashDigits = 40;  // of the name of a group that only its members make
-
-// What stands before the first colon, which it takes off.
-std::string_view TakePart(std::string_view* text) {
-  const size_t colon = std::min(text->find(':'), text->size());
-  const std::string_view part = text->substr(0, colon);
-  text->remove_prefix(std::min(colon + 1, text->size()));
-  return part;
-}
-
-int64_t NumberIn(std::string_view text) {
-  int64_t number = 0;
-  ParseNumber(text, &number);
-  return number;
-}
-
-std::vector<Rank> MembersIn(std::string_view text) {
-  std::vector<Rank> members;
-  const size_t slash = text.find('/');
-  if (slash == text.npos) {
-    for (const std::string_view part : SplitAt(text, ',')) {
-      members.emplace_back(static_cast<uint32_t>(NumberIn(part)));
-    }
-    return members;
-  }
-  const size_t second = text.find('/', slash + 1);
-  const int64_t first = NumberIn(text.substr(0, slash));
-  const int64_t stride = NumberIn(text.substr(slash + 1, second - slash - 1));
-  const int64_t count = std::min<int64_t>(NumberIn(text.substr(second + 1)), graph::kMaxRanks);
-  for (int64_t i = 0; i < count; ++i) {
-    members.emplace_back(static_cast<uint32_t>(first + i * stride));
-  }
-  return members;
-}
-
-uint64_t IdentityIn(std::string_view text) {
-  uint64_t identity = 0;
-  ParseNumber(text, &identity);
-  return identity;
-}
 
 // The last such group's.
 DurationNs TimeoutOf(const RankCalls& calls, const std::vector<Rank>& members) {
@@ -121,7 +82,8 @@ void CallRecorder::MarkDropped() {
   std::map<uint16_t, uint32_t> counts;
   for (Call& call : calls_.calls) {
     const uint32_t count = ++counts[call.stream];
-    call.is_dropped = !computing.contains(call.stream) && count > awaited_[call.stream];
+    call.is_dropped = call.kind != CallKind::kStore && !computing.contains(call.stream) &&
+                      count > awaited_[call.stream];
   }
 }
 
@@ -228,7 +190,10 @@ Status CallRecorder::SeeNote(const Record& record) {
   PRISM_ASSIGN_OR_RETURN(
       const std::string name,
       stream_.definitions().Name(channel::Table::kMarkerName, record.marker.name));
-  const std::string_view text = name;
+  std::string_view text = name;
+  text.remove_prefix(text.starts_with(kPrefix) ? kPrefix.size() : text.size());
+  const bool on_side = text.starts_with(kSide);
+  text.remove_prefix(on_side ? kSide.size() : 0);
   if (text.starts_with(kLine)) {
     SeeLine(text.substr(kLine.size()), record.thread);
   } else if (text.starts_with(kGroup)) {
@@ -236,10 +201,10 @@ Status CallRecorder::SeeNote(const Record& record) {
   } else if (text.starts_with(kStore)) {
     std::string_view rest = text.substr(kStore.size());
     const DurationNs timeout_ns = NumberIn(TakePart(&rest)) * kNsPerMs;
-    SeeStoreCall({.text = std::string(rest)}, timeout_ns, record.thread);
+    SeeStoreCall({.text = std::string(rest)}, timeout_ns, record.thread, on_side);
   } else if (text.starts_with(kStoreSet)) {
     SeeStoreCall({.text = std::string(text.substr(kStoreSet.size())), .is_set = true}, 0,
-                 record.thread);
+                 record.thread, on_side);
   } else if (text.starts_with(kStoreKey)) {
     if (!calls_.store_calls.empty()) {
       calls_.store_calls.back().keys.emplace_back(text.substr(kStoreKey.size()));
@@ -254,18 +219,17 @@ Status CallRecorder::SeeNote(const Record& record) {
     InternValue(calls_.changes, CalledChange{Begin(CallKind::kHostWait, record.thread).source,
                                              std::string(text.substr(kChange.size()))});
   } else if (text.starts_with(kCpu)) {
-    SeeCpuCall(text.substr(kCpu.size()), record.thread);
+    SeeCpuCall(text.substr(kCpu.size()), record.thread, on_side);
   } else if (text.starts_with(kCpuWait)) {
-    SeeCpuWait(text.substr(kCpuWait.size()));
+    SeeCpuWait(text.substr(kCpuWait.size()), on_side);
   } else if (text.starts_with(kCpuUnknown)) {
     std::string_view rest = text.substr(kCpuUnknown.size());
     const std::string_view identity = TakePart(&rest);
-    calls_.communicators[CpuGroupOf(identity, rest)].hides_messages = true;
-    InternValue(
-        calls_.assumptions,
-        fmt::format("messages of a CPU group with rank {}, which sends or receives on other "
-                    "threads or from anybody, are in order",
-                    calls_.rank.value()));
+    calls_.communicators[CpuGroupOf(identity, rest)].hides_calls = true;
+    InternValue(calls_.assumptions,
+                fmt::format("calls of a CPU group with rank {}, which makes them on several "
+                            "threads by turns or receives from anybody, are in order",
+                            calls_.rank.value()));
   } else if (text.starts_with(kObjects)) {
     moving_objects_.insert(record.thread);
   } else if (text.starts_with(kRank) || text.starts_with(kPlace)) {
@@ -276,12 +240,19 @@ Status CallRecorder::SeeNote(const Record& record) {
   return OkStatus();
 }
 
-void CallRecorder::SeeStoreCall(CalledKeys called, DurationNs timeout_ns, uint16_t thread) {
+void CallRecorder::SeeStoreCall(CalledKeys called,
+                                DurationNs timeout_ns,
+                                uint16_t thread,
+                                bool on_side) {
   Call call = Begin(CallKind::kStore, thread);
   call.object = static_cast<uint32_t>(calls_.store_calls.size());
   call.timeout_ns = timeout_ns;
   calls_.store_calls.push_back(std::move(called));
-  AddOnHost(std::move(call));
+  if (on_side) {
+    AddOnSide(std::move(call), CpuStreamOf("store", fmt::format("{}", thread)));
+  } else {
+    AddOnHost(std::move(call));
+  }
 }
 
 void CallRecorder::SeeLine(std::string_view text, uint16_t thread) {
@@ -324,7 +295,7 @@ uint16_t CallRecorder::CpuStreamOf(std::string_view identity, std::string_view c
   return cpu_streams_.try_emplace(fmt::format("{}:{}", identity, channel), next).first->second;
 }
 
-void CallRecorder::SeeCpuCall(std::string_view text, uint16_t thread) {
+void CallRecorder::SeeCpuCall(std::string_view text, uint16_t thread, bool on_side) {
   const std::string_view identity = TakePart(&text);
   const uint32_t group = CpuGroupOf(identity, TakePart(&text));
   const std::string_view channel = TakePart(&text);
@@ -351,14 +322,26 @@ void CallRecorder::SeeCpuCall(std::string_view text, uint16_t thread) {
     call.shape.dtype =
         bytes < 0 ? DataType::kUnknown : DataTypeNamed(text).value_or(DataType::kUnknown);
   }
-  AddOnStream(std::move(call), CpuStreamOf(identity, channel), false);
+  const uint16_t stream = CpuStreamOf(identity, channel);
+  if (on_side) {
+    AddOnSide(std::move(call), stream);
+  } else {
+    AddOnStream(std::move(call), stream, false);
+  }
 }
 
-void CallRecorder::SeeCpuWait(std::string_view text) {
+void CallRecorder::SeeCpuWait(std::string_view text, bool on_side) {
   const std::string_view identity = TakePart(&text);
   const uint16_t stream = CpuStreamOf(identity, TakePart(&text));
-  if (const auto number = numbers_.find(stream); number != numbers_.end()) {
-    WaitFor({{number->second, static_cast<uint32_t>(NumberIn(text))}});
+  const auto number = numbers_.find(stream);
+  if (number == numbers_.end()) {
+    return;
+  }
+  const Clock clock = {{number->second, static_cast<uint32_t>(NumberIn(text))}};
+  if (on_side) {
+    Merge(clock, &awaited_);
+  } else {
+    WaitFor(clock);
   }
 }
 
@@ -475,9 +458,25 @@ void CallRecorder::AddOnHost(Call call) {
   calls_.calls.push_back(std::move(call));
 }
 
+uint16_t CallRecorder::NumberOf(uint16_t stream) {
+  const auto next = static_cast<uint16_t>(numbers_.size() + 1);
+  return numbers_.try_emplace(stream, next).first->second;
+}
+
+// It is not known what the host has done before it.
+void CallRecorder::AddOnSide(Call call, uint16_t stream) {
+  call.stream = NumberOf(stream);
+  call.is_on_side = true;
+  uint32_t& count = counts_[call.stream];
+  if (count > 0) {
+    call.needs = {{call.stream, count}};
+  }
+  tails_[stream] = {{call.stream, ++count}};
+  calls_.calls.push_back(std::move(call));
+}
+
 void CallRecorder::AddOnStream(Call call, uint16_t stream, bool grouped) {
-  const auto number =
-      numbers_.try_emplace(stream, static_cast<uint16_t>(numbers_.size() + 1)).first->second;
+  const uint16_t number = NumberOf(stream);
   call.stream = number;
   call.gap_ns = gap_ns_;
   if (!std::exchange(group_open_, grouped)) {

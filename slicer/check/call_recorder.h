@@ -3,18 +3,19 @@
 // Source lines and groups come as notes, markers that the shim writes for a check only
 // (shim/rendezvous/absent_ranks.py): "prism:line:LINE:FUNCTION:FILE" before a call on the same
 // thread, and "prism:group:TIMEOUT_MS:MEMBERS:NAME" where a group is made, whose members are
-// FIRST/STRIDE/COUNT, or numbers with commas. The main thread's calls of CPU groups are
+// FIRST/STRIDE/COUNT, or numbers with commas. Calls of CPU groups are
 // "prism:cpu:IDENTITY:MEMBERS:CHANNEL:KIND:PEER:TIMEOUT_MS:BYTES:TYPE"
 // (shim/rendezvous/cpu_group.h), PEER being a root where it is a collective, and
 // "prism:cpu-wait:IDENTITY:CHANNEL:COUNT" where it waits for the first so many of a channel;
-// "prism:cpu-unknown:IDENTITY:MEMBERS" is a message that cannot be compared. "prism:objects:" says
+// "prism:cpu-unknown:IDENTITY:MEMBERS" is a call that cannot be compared. "prism:objects:" says
 // of the call of the last line that it moves Python objects: its size follows from what other ranks
 // have. "prism:store:TIMEOUT_MS:CALL" is a wait for keys of the store, "prism:store-set:CALL" sets
 // some, and "prism:store-key:KEY" behind it is one of them. "prism:overlap:" stands before a
 // collective whose buffers overlap, "prism:change:CALL" behind the line of one whose tensor
 // changed. "prism:rank:NUMBER:LINE:FILE" and "prism:place:…" are what
 // shim/rendezvous/rank_conditions.py finds. "prism:device:NODE:DEVICE" stands before a new
-// communicator: its GPU.
+// communicator: its GPU. What another of Python's threads than the main one does in CPU groups or
+// with the store begins with "prism:side:".
 #pragma once
 
 #include <cstddef>
@@ -61,9 +62,9 @@ class CallRecorder {
   void SeeLine(std::string_view text, uint16_t thread);
   void SeeGroup(std::string_view text, uint16_t thread);
   void SeeStand(const channel::Record& record);
-  void SeeStoreCall(CalledKeys called, DurationNs timeout_ns, uint16_t thread);
-  void SeeCpuCall(std::string_view text, uint16_t thread);
-  void SeeCpuWait(std::string_view text);
+  void SeeStoreCall(CalledKeys called, DurationNs timeout_ns, uint16_t thread, bool on_side);
+  void SeeCpuCall(std::string_view text, uint16_t thread, bool on_side);
+  void SeeCpuWait(std::string_view text, bool on_side);
   uint16_t CpuStreamOf(std::string_view identity, std::string_view channel);
   [[nodiscard]] int32_t RootOf(uint32_t communicator, int64_t root) const;
   uint32_t CpuGroupOf(std::string_view identity, std::string_view members);
@@ -75,6 +76,8 @@ class CallRecorder {
   void MarkDropped();
   void AddOnHost(Call call);
   void AddOnStream(Call call, uint16_t stream, bool grouped);
+  void AddOnSide(Call call, uint16_t stream);
+  [[nodiscard]] uint16_t NumberOf(uint16_t stream);
   [[nodiscard]] Call Begin(CallKind kind, uint16_t thread) const;
   [[nodiscard]] bool IsBarrier(uint32_t context) const;
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/data_type.h"
+#include "graph/base/split.h"
 #include "graph/base/units.h"
 #include "graph/describe.h"
 #include "graph/program/collective_kinds.h"
@@ -54,6 +55,21 @@ const std::vector<Rank>& MembersOf(const Execution& execution, CallId id) {
   const Call& call = execution.CallOf(id);
   return call.kind == CallKind::kMakeGroup ? execution.ranks()[id.rank].groups[call.object].members
                                            : execution.CommunicatorOf(id).members;
+}
+
+// Of the last line as Python prints an exception, "[rank1]: ValueError: ...", the first sentence;
+// else the last line.
+std::string_view TellingLine(std::string_view text) {
+  std::string_view telling;
+  for (const std::string_view line : SplitAt(text, '\n')) {
+    const std::string_view said =
+        line.substr(line.starts_with("[rank") ? std::min(line.find(": ") + 2, line.size()) : 0);
+    const std::string_view name = said.substr(0, said.find(": "));
+    if (name.ends_with("Error") && name.find(' ') == name.npos) {
+      telling = said.substr(0, said.find(". "));
+    }
+  }
+  return telling.empty() ? text.substr(text.rfind('\n') + 1) : telling;
 }
 
 }  // namespace
@@ -155,18 +171,18 @@ std::optional<CallId> LastCall(const Execution& execution, uint32_t rank) {
              : std::optional(CallId{rank, static_cast<uint32_t>(calls.rend() - last) - 1});
 }
 
-std::string FailureText(const Execution& execution, uint32_t rank) {
+std::string FailureText(const Execution& execution, uint32_t rank, bool several) {
   const RankCalls& calls = execution.ranks()[rank];
   if (calls.end == CallsEnd::kBlocked) {
     const std::optional<CallId> last = LastCall(execution, rank);
-    return fmt::format("waits for ever in {}, which no recorded rank sets",
+    return fmt::format("{} for ever in {}, which no recorded rank sets", several ? "wait" : "waits",
                        last ? CallAtLine(execution, *last) : "a wait of the store");
   }
   const std::string first = calls.failure.substr(0, calls.failure.find("\n\n"));
   const std::string of_rank = fmt::format("the program of rank {} ", calls.rank.value());
   const size_t begin = first.starts_with(of_rank) ? of_rank.size() : 0;
-  return fmt::format("{}: {}", first.substr(begin, first.find(';') - begin),
-                     first.substr(first.rfind('\n') + 1));
+  const std::string how = first.substr(begin, first.find(';') - begin);
+  return first.find('\n') == first.npos ? how : fmt::format("{}: {}", how, TellingLine(first));
 }
 
 std::string WatchdogText(const Execution& execution, CallId id, uint32_t number) {

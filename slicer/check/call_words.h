@@ -27,7 +27,7 @@ std::optional<CallId> LastCall(const Execution& execution, uint32_t rank);
 
 // "ended with exit code 1: ValueError: ..."; "waits for ever in store.get of key go (train.py:3)",
 // of a rank that failed or is blocked.
-std::string FailureText(const Execution& execution, uint32_t rank);
+std::string FailureText(const Execution& execution, uint32_t rank, bool several);
 
 FaultCall MakeFaultCall(const Execution& execution, CallId id);
 const SourceLine& SourceOf(const Execution& execution, CallId id);

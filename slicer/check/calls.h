@@ -44,7 +44,7 @@ struct CalledCommunicator {
   bool is_cpu = false;             // a CPU group
   int32_t node = -1;               // -1: it is not known on which GPU it is
   int32_t device = -1;             // of that node
-  bool hides_messages = false;     // not all that this rank sends and receives in it are known
+  bool hides_calls = false;        // not all that this rank calls in it, or their order, are known
 };
 
 enum class CallKind : uint8_t {
@@ -86,6 +86,7 @@ struct Call {
   bool is_barrier = false;            // a collective that the program called so
   bool overlaps = false;              // its buffers do, other than NCCL allows
   bool is_dropped = false;            // nothing waits for it, on a stream of no kernels
+  bool is_on_side = false;            // of a thread that is not the host's: its time is not known
   DurationNs gap_ns = 0;              // that the host slept since the last call of stream 0
   DurationNs timeout_ns = 0;          // its own; 0: that of its group, or not known
   graph::CollectiveShape shape = {};  // of a collective; its root is a rank of the job

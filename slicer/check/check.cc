@@ -27,7 +27,13 @@ std::optional<CheckFault> FirstFault(const Execution& execution) {
   return FindDeadlock(execution);
 }
 
-CheckFault TimeoutFault(const Execution& execution, const Execution::Late& late) {
+// The one whose time-out is over first.
+std::optional<CheckFault> TimeoutFault(const Execution& execution) {
+  const auto first = std::ranges::min_element(execution.late(), {}, &Execution::Late::deadline_ns);
+  if (first == execution.late().end()) {
+    return std::nullopt;
+  }
+  const Execution::Late& late = *first;
   const Meeting& meeting = execution.meetings()[late.meeting];
   CheckFault fault = {.kind = FaultKind::kTimeout};
   const bool is_store = meeting.kind == CallKind::kStore;
@@ -41,10 +47,16 @@ CheckFault TimeoutFault(const Execution& execution, const Execution::Late& late)
   fault.ranks = {RankOf(execution, late.waiting), RankOf(execution, late.last)};
   std::ranges::sort(fault.ranks);
   for (const CallId id : meeting.calls) {
-    if (id != late.last) {
+    if (id != late.last && !is_store) {
       fault.waiting.push_back(RankOf(execution, id));
     }
   }
+  for (const Execution::Late& other : execution.late()) {
+    if (is_store && other.last == late.last) {
+      fault.waiting.push_back(RankOf(execution, other.waiting));
+    }
+  }
+  std::ranges::sort(fault.waiting);
   fault.calls = {MakeFaultCall(execution, late.waiting), MakeFaultCall(execution, late.last)};
   fault.notes.push_back(WatchdogText(execution, late.waiting, meeting.number));
   return fault;
@@ -67,8 +79,8 @@ std::optional<CheckFault> FailureFault(const Execution& execution, CallsEnd end)
     return std::nullopt;
   }
   const std::optional<CallId> last = LastCall(execution, *first);
-  fault.sentence =
-      fmt::format("{} {}", graph::RanksText(fault.ranks), FailureText(execution, *first));
+  fault.sentence = fmt::format("{} {}", graph::RanksText(fault.ranks),
+                               FailureText(execution, *first, fault.ranks.size() > 1));
   if (last && end == CallsEnd::kFailed) {
     fault.sentence +=
         fmt::format(", after {} of {}", CallAtLine(execution, *last), GroupText(execution, *last));
@@ -222,7 +234,6 @@ CheckResult CheckCalls(std::span<const RankCalls> ranks) {
   Execution execution(ranks, /*buffers_sends=*/false);
   execution.Run();
   std::optional<CheckFault> fault = FirstFault(execution);
-  std::optional<Execution::Late> late = execution.late();
   if (fault && execution.differing().empty()) {
     Execution buffered(ranks, /*buffers_sends=*/true);
     buffered.Run();
@@ -245,8 +256,8 @@ CheckResult CheckCalls(std::span<const RankCalls> ranks) {
   if (fault) {
     result.faults.push_back(*std::move(fault));
   }
-  if (late) {
-    result.faults.push_back(TimeoutFault(execution, *late));
+  if (std::optional<CheckFault> late = TimeoutFault(execution)) {
+    result.faults.push_back(*std::move(late));
   }
   if (std::optional<CheckFault> overlap = OverlapFault(execution)) {
     result.faults.push_back(*std::move(overlap));

@@ -92,14 +92,15 @@ std::string WhatDiffers(FaultKind kind) {
       return "element types or reductions differ";
     case FaultKind::kRoot:
       return "roots differ";
-    case FaultKind::kMissingCall:
-      return "a rank leaves out a call";
     default:
       return "ranks make different calls";
   }
 }
 
-void AddShiftNote(const Execution& execution, const std::vector<Part>& parts, CheckFault* fault) {
+// What is wrong, in words, if one explains it.
+std::string AddShiftNote(const Execution& execution,
+                         const std::vector<Part>& parts,
+                         CheckFault* fault) {
   const CallId odd = parts.back().front();
   const CallId usual = parts.front().front();
   const std::vector<CallId> own = CallsLike(execution, odd, odd.rank);
@@ -111,16 +112,19 @@ void AddShiftNote(const Execution& execution, const std::vector<Part>& parts, Ch
     fault->notes.push_back(
         fmt::format("rank {} goes on as if it had made {}: it leaves that call out",
                     RankOf(execution, odd).value(), CallAtLine(execution, usual)));
+    return RanksDo(RanksOf(execution, parts.back()), "leaves", "leave") + " out a call";
   } else if (shift == Shift::kOneMore) {
     fault->kind = FaultKind::kMissingCall;
     fault->notes.push_back(
         fmt::format("rank {} goes on as the others do after {}, which only it calls",
                     RankOf(execution, odd).value(), CallAtLine(execution, odd)));
+    return RanksDo(RanksOf(execution, parts.back()), "makes", "make") + " a call more";
   } else if (shift == Shift::kSwapped) {
     fault->kind = FaultKind::kOrder;
     fault->notes.push_back(fmt::format("rank {} makes the same two calls in the other order",
                                        RankOf(execution, odd).value()));
   }
+  return WhatDiffers(fault->kind);
 }
 
 CheckFault CollectiveFault(const Execution& execution,
@@ -132,9 +136,9 @@ CheckFault CollectiveFault(const Execution& execution,
   CheckFault fault;
   fault.kind =
       KindOf(execution.CallOf(parts->back().front()), execution.CallOf(parts->front().front()));
-  AddShiftNote(execution, *parts, &fault);
-  fault.sentence = fmt::format("{} in call {} of {}: {}", WhatDiffers(fault.kind),
-                               meeting.number + 1, GroupText(execution, meeting.calls.front()),
+  const std::string what = AddShiftNote(execution, *parts, &fault);
+  fault.sentence = fmt::format("{} in call {} of {}: {}", what, meeting.number + 1,
+                               GroupText(execution, meeting.calls.front()),
                                PartsText(execution, *parts, {"calls", "call"}));
   return fault;
 }

@@ -114,7 +114,7 @@ bool IsWaiting(const Execution& execution, uint32_t index) {
 std::string EndOf(const Execution& execution, uint32_t index, bool several) {
   const RankCalls& rank = execution.ranks()[index];
   if (rank.end != CallsEnd::kExit) {
-    return FailureText(execution, index);
+    return FailureText(execution, index, several);
   }
   if (IsWaiting(execution, index)) {
     return several ? "never make this call" : "never makes this call";

@@ -9,6 +9,11 @@ Execution::Execution(std::span<const RankCalls> ranks, bool buffers_sends)
     : ranks_(ranks), buffers_sends_(buffers_sends), states_(ranks.size()) {
   for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
     index_of_[ranks_[rank].rank] = rank;
+    for (const CalledCommunicator& known : ranks_[rank].communicators) {
+      if (known.hides_calls) {
+        hidden_.insert(known.identity);
+      }
+    }
   }
   for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
     AddStreams(rank);
@@ -56,7 +61,7 @@ std::vector<int64_t> Execution::KeyOf(CallId id, std::vector<Rank>* members) {
   }
   const CalledCommunicator& communicator = rank.communicators[call.object];
   *members = communicator.members;
-  if (members->empty()) {
+  if (members->empty() || hidden_.contains(communicator.identity)) {
     return {};
   }
   const auto identity = static_cast<int64_t>(communicator.identity);
@@ -82,7 +87,7 @@ void Execution::JoinTransfers(CallId id) {
   for (const CalledTransfer& transfer : own.calls[id.call].transfers) {
     const uint64_t group = own.communicators[transfer.communicator].identity;
     if (transfer.peer == own.rank || !index_of_.contains(transfer.peer) ||
-        HidesMessages(own.rank, group) || HidesMessages(transfer.peer, group)) {
+        hidden_.contains(group)) {
       continue;
     }
     const Rank sender = transfer.is_send ? own.rank : transfer.peer;
@@ -101,13 +106,6 @@ void Execution::JoinTransfers(CallId id) {
   }
 }
 
-bool Execution::HidesMessages(Rank rank, uint64_t communicator) const {
-  return std::ranges::any_of(ranks_[index_of_.at(rank)].communicators,
-                             [&](const CalledCommunicator& known) {
-                               return known.identity == communicator && known.hides_messages;
-                             });
-}
-
 // A message of gloo leaves when its receiver asks for it, one of NCCL that does not fit into the
 // buffer of a channel likewise, unless it is spread over more of them, on which no program can
 // rely.
@@ -119,14 +117,14 @@ bool Execution::IsBuffered(const Meeting& meeting, CallId id) const {
 
 bool Execution::WaitsIn(const Meeting& meeting, CallId id) const {
   if (meeting.kind == CallKind::kStore) {
-    return meeting.sender != id;
+    return meeting.reader == id;
   }
   return meeting.kind != CallKind::kMakeGroup && !IsBuffered(meeting, id);
 }
 
-// Who waits for a key meets the first call that sets it, if one rank alone does.
+// Who waits for a key meets each rank's first call that sets it.
 void Execution::AddKeys() {
-  std::map<std::string, std::optional<CallId>> setters;  // null: several ranks set it
+  std::map<std::string, std::vector<CallId>> setters;
   const auto for_each = [&](bool is_set, const auto& see) {
     for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
       for (uint32_t i = 0; i < ranks_[rank].calls.size(); ++i) {
@@ -141,22 +139,33 @@ void Execution::AddKeys() {
     }
   };
   for_each(true, [&](const std::string& key, CallId id) {
-    std::optional<CallId>& first = setters.try_emplace(key, id).first->second;
-    first = first && first->rank == id.rank ? first : std::nullopt;
+    std::vector<CallId>& known = setters[key];
+    if (known.empty() || known.back().rank != id.rank) {
+      known.push_back(id);
+    }
   });
   for_each(false, [&](const std::string& key, CallId id) {
     const auto setter = setters.find(key);
-    if (setter == setters.end() || !setter->second || setter->second->rank == id.rank) {
+    if (setter == setters.end()) {
       return;
     }
-    Meeting meeting = {.kind = CallKind::kStore, .calls = {*setter->second, id}};
-    meeting.sender = setter->second;
+    Meeting meeting = {.kind = CallKind::kStore, .calls = setter->second, .reader = id};
+    const auto own = std::ranges::find(meeting.calls, id.rank, &CallId::rank);
+    if (own != meeting.calls.end() && own->call < id.call) {
+      return;
+    }
+    std::erase_if(meeting.calls, [&](CallId each) { return each.rank == id.rank; });
+    if (meeting.calls.empty()) {
+      return;
+    }
+    meeting.calls.push_back(id);
     std::ranges::sort(meeting.calls);
     for (const CallId each : meeting.calls) {
       meeting.expected.push_back(each.rank);
       states_[each.rank].calls[each.call].meetings.push_back(
           static_cast<uint32_t>(meetings_.size()));
     }
+    keys_.push_back(static_cast<uint32_t>(meetings_.size()));
     meetings_.push_back(std::move(meeting));
   });
 }
@@ -188,12 +197,50 @@ void Execution::Run() {
     open_.push_back(rank);
     states_[rank].waiting = true;
   }
-  while (!open_.empty()) {
-    const uint32_t rank = open_.front();
-    open_.pop_front();
-    states_[rank].waiting = false;
-    Advance(rank);
+  do {
+    while (!open_.empty()) {
+      const uint32_t rank = open_.front();
+      open_.pop_front();
+      states_[rank].waiting = false;
+      Advance(rank);
+    }
+  } while (ReadNextKey());
+}
+
+// The call that sets a key first, of those that have begun.
+std::optional<CallId> Execution::SetterOf(const Meeting& meeting) const {
+  std::optional<CallId> first;
+  for (const CallId id : meeting.calls) {
+    const bool is_setter = id != meeting.reader && HasBegun(id);
+    if (is_setter && (!first || StateOf(id).begin_ns < StateOf(*first).begin_ns)) {
+      first = id;
+    }
   }
+  return first;
+}
+
+// A key that some have set and that some others may set yet. Once nothing else goes on, those that
+// come later wait for one that is read before; so the earliest is sure.
+bool Execution::ReadNextKey() {
+  std::optional<uint32_t> next;
+  TimeNs next_ns = 0;
+  std::erase_if(keys_, [&](uint32_t number) { return meetings_[number].end_ns >= 0; });
+  for (const uint32_t number : keys_) {
+    const Meeting& meeting = meetings_[number];
+    const std::optional<CallId> setter = SetterOf(meeting);
+    if (!setter || !HasBegun(*meeting.reader)) {
+      continue;
+    }
+    const TimeNs end_ns = std::max(StateOf(*setter).begin_ns, StateOf(*meeting.reader).begin_ns);
+    if (!next || end_ns < next_ns) {
+      next = number;
+      next_ns = end_ns;
+    }
+  }
+  if (next) {
+    EndMeeting(*next);
+  }
+  return next.has_value();
 }
 
 bool Execution::IsReady(uint32_t rank, const Call& call) const {
@@ -282,8 +329,16 @@ void Execution::Meet(uint32_t number) {
     differing_.push_back(number);
     return;
   }
+  EndMeeting(number);
+}
+
+void Execution::EndMeeting(uint32_t number) {
+  Meeting& meeting = meetings_[number];
+  const std::optional<CallId> setter = meeting.reader ? SetterOf(meeting) : std::optional<CallId>();
   for (const CallId id : meeting.calls) {
-    meeting.end_ns = std::max(meeting.end_ns, StateOf(id).begin_ns);
+    if (!setter || id == setter || id == meeting.reader) {
+      meeting.end_ns = std::max(meeting.end_ns, StateOf(id).begin_ns);
+    }
   }
   SeeLate(number);
   for (const CallId id : meeting.calls) {
@@ -333,15 +388,20 @@ void Execution::SeeLate(uint32_t number) {
       meeting.kind != CallKind::kStore) {
     return;
   }
-  // Of a key that was set in time the first call is the one that sets it, which has no time-out.
+  if (std::ranges::any_of(meeting.calls, [&](CallId id) { return CallOf(id).is_on_side; })) {
+    return;
+  }
   const auto earlier = [&](CallId a, CallId b) { return IssueOf(a) < IssueOf(b); };
-  const auto [first, last] = std::ranges::minmax_element(meeting.calls, earlier);
-  const DurationNs timeout_ns = TimeoutOf(*first);
-  const DurationNs waited_ns = meeting.end_ns - IssueOf(*first);
-  const TimeNs deadline_ns = IssueOf(*first) + timeout_ns;
-  if (timeout_ns > 0 && waited_ns > timeout_ns && (!late_ || deadline_ns < late_deadline_ns_)) {
-    late_ = {.meeting = number, .waited_ns = waited_ns, .waiting = *first, .last = *last};
-    late_deadline_ns_ = deadline_ns;
+  const auto [earliest, latest] = std::ranges::minmax_element(meeting.calls, earlier);
+  const CallId first = meeting.reader.value_or(*earliest);
+  const DurationNs timeout_ns = TimeoutOf(first);
+  const DurationNs waited_ns = meeting.end_ns - IssueOf(first);
+  if (timeout_ns > 0 && waited_ns > timeout_ns) {
+    late_.push_back({.meeting = number,
+                     .waited_ns = waited_ns,
+                     .deadline_ns = IssueOf(first) + timeout_ns,
+                     .waiting = first,
+                     .last = meeting.reader ? *SetterOf(meeting) : *latest});
   }
 }
 

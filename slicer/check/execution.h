@@ -1,6 +1,6 @@
 // What the recorded ranks of a job would do together, without times but for the host's sleeps: each
 // call begins when what it needs has ended, and ends when all that it meets have begun (a
-// collective's members, a communicator's, a message's other end, the call that sets a key). Ranks
+// collective's members, a communicator's, a message's other end, one that sets a key). Ranks
 // that were not recorded are taken to be there in time.
 //
 // The order in which things happen here is one of many, but what can happen at all does not depend
@@ -11,6 +11,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -34,9 +35,9 @@ struct Meeting {
   std::vector<CallId> calls = {};       // in the order of ranks
   std::vector<uint32_t> expected = {};  // ascending indices of ranks
   uint32_t number = 0;                  // of the communicator's collectives, or of messages, from 0
-  // Of a message, as the next; of a key that is waited for, the call that sets it.
-  std::optional<CallId> sender = {};
-  int64_t sent_bytes = 0;  // -1: not known
+  std::optional<CallId> reader = {};    // of a key: waits for the first of the others, which set it
+  std::optional<CallId> sender = {};    // of a message, as the next
+  int64_t sent_bytes = 0;               // -1: not known
   int64_t received_bytes = 0;
   uint32_t begun = 0;
   bool differs = false;  // all have begun, and they do not go together
@@ -61,11 +62,11 @@ class Execution {
   struct Late {
     uint32_t meeting = 0;
     DurationNs waited_ns = 0;
+    TimeNs deadline_ns = 0;
     CallId waiting = {};  // the one that began first
-    CallId last = {};
+    CallId last = {};     // that ends the wait
   };
-  // The one whose time-out is over first.
-  [[nodiscard]] const std::optional<Late>& late() const { return late_; }
+  [[nodiscard]] const std::vector<Late>& late() const { return late_; }
 
   [[nodiscard]] const Call& CallOf(CallId id) const { return ranks_[id.rank].calls[id.call]; }
   // That a call is made on; of several transfers, the first one's.
@@ -117,13 +118,15 @@ class Execution {
   Meeting& Join(const std::vector<int64_t>& key, const std::vector<Rank>& members, CallId id);
   void JoinTransfers(CallId id);
   void AddKeys();
-  [[nodiscard]] bool HidesMessages(Rank rank, uint64_t communicator) const;
   [[nodiscard]] bool IsBuffered(const Meeting& meeting, CallId id) const;
   [[nodiscard]] bool WaitsIn(const Meeting& meeting, CallId id) const;
   void Advance(uint32_t rank);
   [[nodiscard]] bool IsReady(uint32_t rank, const Call& call) const;
   void Begin(CallId id);
   void Meet(uint32_t meeting);
+  void EndMeeting(uint32_t meeting);
+  [[nodiscard]] std::optional<CallId> SetterOf(const Meeting& meeting) const;
+  bool ReadNextKey();
   void End(CallId id, TimeNs end_ns);
   void SeeLate(uint32_t meeting);
   [[nodiscard]] TimeNs IssueOf(CallId id) const;
@@ -132,12 +135,13 @@ class Execution {
   std::span<const RankCalls> ranks_;
   bool buffers_sends_;
   std::map<Rank, uint32_t> index_of_;
+  std::set<uint64_t> hidden_;  // communicators of which some member hides calls
   std::vector<RankState> states_;
   std::vector<Meeting> meetings_;
   std::vector<uint32_t> differing_;
-  std::optional<Late> late_;
-  TimeNs late_deadline_ns_ = 0;
-  std::deque<uint32_t> open_;  // ranks that may go on
+  std::vector<Late> late_;
+  std::vector<uint32_t> keys_;  // meetings
+  std::deque<uint32_t> open_;   // ranks that may go on
   // While meetings are made: by what identifies them, how many collectives a rank has called on a
   // communicator, how many sends and receives there were between two ranks.
   std::map<std::vector<int64_t>, uint32_t> known_;

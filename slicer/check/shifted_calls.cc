@@ -56,15 +56,17 @@ Shift ShiftAt(const Execution& execution,
               const std::vector<CallId>& own,
               const std::vector<CallId>& other,
               size_t at) {
+  const auto shape = [&](CallId id) { return execution.CallOf(id).shape; };
+  const size_t behind = at + 2;
+  if (behind <= std::min(own.size(), other.size()) && shape(own[at]) == shape(other[at + 1]) &&
+      shape(own[at + 1]) == shape(other[at]) &&
+      ((own.size() == behind && other.size() == behind) ||
+       Agree(execution, From(own, behind), From(other, behind)))) {
+    return Shift::kSwapped;
+  }
   const bool less = Agree(execution, From(own, at), From(other, at + 1));
   const bool more = Agree(execution, From(own, at + 1), From(other, at));
-  if (less != more) {
-    return less ? Shift::kLeftOut : Shift::kOneMore;
-  }
-  const bool swapped = at + 1 < std::min(own.size(), other.size()) &&
-                       AreAlike(execution, own[at], other[at + 1]) &&
-                       AreAlike(execution, own[at + 1], other[at]);
-  return swapped ? Shift::kSwapped : Shift::kNone;
+  return less == more ? Shift::kNone : less ? Shift::kLeftOut : Shift::kOneMore;
 }
 
 void AddShift(const Execution& execution, CallId id, uint32_t rank, CheckFault* fault) {

@@ -12,13 +12,17 @@ arrays and objects, and rank 0 one more than "received" has rank 1 receive, or "
 whoever sends.
 keys: ranks read what others have set, and meet by a counter of the store, which "counter" has rank 3
 leave out. behind: rank 0 sets a key only behind a sum with those who wait for it. set_late: it sets it
-later than they wait. overlap: a gathering into a buffer that overlaps. teardown: rank 3 fails at the very end.
+later than they wait. polled: others ask again and again whether it is there, "never" for another key.
+optional: nobody sets a key, for which each rank waits a while, and another thread of it for ever.
+thread: another thread sums in a CPU group, in "fewer" once less on rank 2. overlap: a gathering into a
+buffer that overlaps. teardown: rank 3 fails at the very end.
 dropped: nobody waits for a sum that was started asynchronously. gpu: all ranks use GPU 0.
 """
 
 import datetime
 import os
 import sys
+import threading
 import time
 
 import torch
@@ -99,6 +103,36 @@ if fault in ("behind", "set_late"):
     else:
         store.wait(["go"], datetime.timedelta(seconds=500 if fault == "behind" else 300))
     total(8)
+    sys.exit()
+if fault in ("polled", "never"):
+    store = dist.distributed_c10d._get_default_store()
+    if rank == 0:
+        store.set("go" if fault == "polled" else "gone", "1")
+    while not store.check(["go"]):
+        time.sleep(1)
+    total(8)
+    sys.exit()
+if fault == "optional":
+    store = dist.distributed_c10d._get_default_store()
+    watch = store.clone() if hasattr(store, "clone") else store
+    threading.Thread(target=lambda: watch.wait(["abort"], datetime.timedelta(hours=9)),
+                     daemon=True).start()
+    try:
+        store.wait(["resumed"], datetime.timedelta(seconds=20))
+    except dist.DistStoreError:
+        total(8)
+    os._exit(0)
+if fault in ("thread", "fewer"):
+    of_hosts = dist.new_group(backend="gloo")
+
+    def sum_often():
+        for each in range(2 if fault == "fewer" and rank == 2 else 3):
+            dist.all_reduce(torch.ones(12), group=of_hosts)
+
+    thread = threading.Thread(target=sum_often)
+    thread.start()
+    total(8)
+    thread.join()
     sys.exit()
 if fault in ("keys", "counter"):
     store = dist.distributed_c10d._get_default_store()

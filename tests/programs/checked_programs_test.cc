@@ -187,6 +187,29 @@ TEST(CheckedPrograms, a_key_that_nobody_sets_is_named) {
   EXPECT_EQ(checked.report["faults"][0]["waiting"], Json::array({0, 1, 2}));
 }
 
+TEST(CheckedPrograms, a_key_that_is_polled_is_waited_for) {
+  const Checked polled = Check("polled");
+  EXPECT_EQ(polled.code, 0) << polled.report.dump(1);
+  const Checked never = Check("never");
+  ExpectFault(never, "missing_call", {LineWith("while not store.check")});
+  EXPECT_EQ(never.report["faults"][0]["waiting"], Json::array({0, 1, 2, 3}));
+}
+
+TEST(CheckedPrograms, waits_for_a_key_that_nobody_sets_may_be_meant_to_time_out) {
+  const Checked checked = Check("optional");
+  EXPECT_EQ(checked.code, 0) << checked.report.dump(1);
+  EXPECT_EQ(checked.report["sentence"], "no fault on 4 of 4 ranks");
+}
+
+TEST(CheckedPrograms, collectives_of_another_thread_are_compared) {
+  const Checked right = Check("thread");
+  EXPECT_EQ(right.code, 0) << right.report.dump(1);
+  EXPECT_TRUE(right.report["assumptions"].empty()) << right.report.dump(1);
+  const Checked fewer = Check("fewer");
+  ExpectFault(fewer, "left_early", {LineWith("dist.all_reduce(torch.ones(12)")});
+  EXPECT_EQ(fewer.report["faults"][0]["waiting"], Json::array({0, 1, 3}));
+}
+
 TEST(CheckedPrograms, ranks_on_one_gpu_are_warned_of) {
   const Checked checked = Check("gpu");
   EXPECT_EQ(checked.code, 0) << checked.report.dump(1);

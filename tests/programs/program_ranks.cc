@@ -66,6 +66,9 @@ Result<RunContext> MakeContext(const ProgramRun& run) {
   PRISM_ASSIGN_OR_RETURN(context.cluster, LoadCluster("h100-8x"));
   context.cluster.gpus_per_node = run.ranks_per_node;
   PRISM_ASSIGN_OR_RETURN(context.paths, FindInstallPaths(context.options.program, false));
+  if (!run.torch_libraries.empty()) {
+    context.paths.torch_libraries = run.torch_libraries;
+  }
   context.job.parallel.dp = run.world_size;
   for (const int32_t rank : run.ranks) {
     context.sandbox_ranks.emplace_back(static_cast<uint32_t>(rank));

@@ -19,6 +19,7 @@ struct ProgramRun {
   int32_t ranks_per_node = 8;
   std::vector<int32_t> ranks;  // ascending; run at the same time
   int64_t blocked_after_ms = 10'000;
+  std::string torch_libraries = {};  // folder; "": those of the program's torch
 };
 
 struct RankOutcome {

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/programs/program_ranks.h"
+#include "tests/support/scratch_folder.h"
 
 namespace prism::launch {
 namespace {
@@ -90,6 +91,19 @@ TEST_F(Programs, a_key_that_nobody_writes_ends_the_run_by_name) {
   EXPECT_EQ(outcome->store.code(), StatusCode::kRunFailed);
   EXPECT_THAT(outcome->store.message(),
               testing::HasSubstr("/checkpoint/<n>/ready (rank 17, process "));
+}
+
+// It would wait ten minutes for ranks that do not run.
+TEST_F(Programs, without_the_library_that_answers_a_program_ends_at_once) {
+  const ScratchFolder scratch;
+  scratch.Write("libprism_rendezvous.so", "of another torch");
+  const Result<ProgramOutcome> outcome =
+      RunProgram({.script = "starts.py", .ranks = {17}, .torch_libraries = scratch.path()});
+  ASSERT_TRUE(outcome.ok()) << outcome.status().message();
+  const Status& end = outcome->ranks[0].exit;
+  EXPECT_EQ(end.code(), StatusCode::kEnvironment) << end.message();
+  EXPECT_THAT(end.message(), testing::HasSubstr("the program of rank 17 cannot meet the others"));
+  EXPECT_THAT(end.message(), testing::HasSubstr("libprism_rendezvous.so: file too short; remove"));
 }
 
 // Node 5 of 1,024 with two ranks each; the head node's name resolves nowhere.

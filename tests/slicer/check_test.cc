@@ -85,6 +85,26 @@ TEST(Check, a_call_that_one_rank_leaves_out_is_named) {
   EXPECT_EQ(fault.kind, FaultKind::kMissingCall);
   EXPECT_EQ(fault.ranks, RanksFrom({1}));
   EXPECT_TRUE(NamesLine(fault, 0, 11));
+  EXPECT_TRUE(fault.sentence.starts_with("rank 1 leaves out a call in call 2")) << fault.sentence;
+}
+
+TEST(Check, a_call_more_and_two_that_change_places_are_told_from_one_that_is_left_out) {
+  const auto usual = [](uint32_t rank) { return Started(rank).Sum(0, 10).Sum(0, 11, 16).Take(); };
+  const CheckFault more =
+      OnlyFault({usual(0), Started(1).Sum(0, 9, 32).Sum(0, 10).Sum(0, 11, 16).Take(), usual(2)});
+  EXPECT_EQ(more.kind, FaultKind::kMissingCall);
+  EXPECT_TRUE(more.sentence.starts_with("rank 1 makes a call more in call 1")) << more.sentence;
+  const CheckFault swapped =
+      OnlyFault({usual(0), Started(1).Sum(0, 9, 16).Sum(0, 10).Take(), usual(2)});
+  EXPECT_EQ(swapped.kind, FaultKind::kOrder);
+  EXPECT_TRUE(swapped.sentence.starts_with("ranks make different calls")) << swapped.sentence;
+  // The other order also where what follows is like the one that came first.
+  const auto steps = [](uint32_t rank, bool is_early) {
+    Script script = Started(rank).Sum(0, 11);
+    is_early ? script.Sum(0, 10, 64).Sum(0, 11) : script.Sum(0, 11).Sum(0, 10, 64);
+    return script.Sum(0, 11).Sum(0, 11).Sum(0, 11).Take();
+  };
+  EXPECT_EQ(OnlyFault({steps(0, false), steps(1, true), steps(2, false)}).kind, FaultKind::kOrder);
 }
 
 TEST(Check, a_rank_that_has_left_is_waited_for_and_the_shift_before_is_shown) {
@@ -167,8 +187,8 @@ TEST(Check, sends_that_cross_need_buffers) {
 
 TEST(Check, a_rank_that_fails_alone_is_named_with_where_the_others_are) {
   const std::string failure =
-      "the program of rank 1 ended with exit code 1; its last lines:\nTraceback\nValueError: no\n\n"
-      "all that it printed";
+      "the program of rank 1 ended with exit code 1; its last lines:\nTraceback\n"
+      "[rank1]: ValueError: no. More of it.\n[rank1]: Set this, see: there\n\nall that it printed";
   std::vector<RankCalls> ranks = {Started(0).Sum(0, 10).Take(),
                                   Started(1).Sum(0, 10).Take(CallsEnd::kFailed, failure),
                                   Started(2).Sum(0, 10).Take()};
@@ -178,6 +198,11 @@ TEST(Check, a_rank_that_fails_alone_is_named_with_where_the_others_are) {
   EXPECT_TRUE(fault.sentence.starts_with("rank 1 ended with exit code 1: ValueError: no, after"))
       << fault.sentence;
   EXPECT_NE(fault.sentence.find("while ranks 0, 2 do not"), std::string::npos) << fault.sentence;
+  ranks[1].failure = "the program of rank 1 was killed by signal 15; it printed nothing";
+  fault = OnlyFault(ranks);
+  EXPECT_TRUE(fault.sentence.starts_with("rank 1 was killed by signal 15, after"))
+      << fault.sentence;
+  ranks[1].failure = failure;
   ranks[0] = Started(0).Sum(0, 10).Sum(0, 11).Take();
   ranks[2] = Started(2).Sum(0, 10).Sum(0, 11).Take();
   fault = OnlyFault(ranks);

@@ -76,7 +76,7 @@ TEST(Check, messages_of_a_cpu_group_wait_for_their_receiver) {
   std::vector<RankCalls> ranks = {cpu(0).Message(true, 1, 5).Message(true, 1, 6).Take(),
                                   cpu(1).Message(false, 0, 7).Take()};
   EXPECT_TRUE(NamesLine(OnlyFault(ranks), 0, 6));
-  ranks[1].communicators[0].hides_messages = true;
+  ranks[1].communicators[0].hides_calls = true;
   EXPECT_TRUE(CheckCalls(ranks).faults.empty());
 }
 
@@ -101,9 +101,51 @@ TEST(Check, a_key_is_waited_for_until_the_only_rank_that_sets_it_does) {
   EXPECT_EQ(circle.kind, FaultKind::kCycle);
   EXPECT_TRUE(NamesLine(circle, 0, 10));
   EXPECT_TRUE(NamesLine(circle, 1, 9));
-  // If others set it too, it is not known which of them is first.
+  // One of two that set it is enough.
   ranks[2] = Started(2).Store("go", 5, true).Sum(0, 10).Take();
   EXPECT_TRUE(CheckCalls(ranks).faults.empty());
+  ranks[2] = Started(2).Sum(0, 10).Store("go", 5, true).Take();
+  EXPECT_EQ(OnlyFault(ranks).kind, FaultKind::kCycle);
+}
+
+TEST(Check, the_earliest_of_those_that_set_a_key_ends_the_wait) {
+  const auto sets_after = [](uint32_t rank, int64_t seconds) {
+    return Started(rank).Sleep(seconds * kNsPerSecond).Store("go", 5, true).Take();
+  };
+  const RankCalls reader = Started(1).Store("go", 9).Take();
+  EXPECT_TRUE(CheckCalls(std::vector<RankCalls>{sets_after(0, 400), reader, sets_after(2, 200)})
+                  .faults.empty());
+  const CheckFault late = OnlyFault({sets_after(0, 400), reader, sets_after(2, 500)});
+  EXPECT_EQ(late.kind, FaultKind::kTimeout);
+  EXPECT_EQ(late.ranks, RanksFrom({0, 1}));
+  // One that sets it later, because it waits for the reader, does not delay it.
+  EXPECT_TRUE(CheckCalls(std::vector<RankCalls>{Started(0).Store("go", 5, true).Sum(0, 10).Take(),
+                                                Started(1).Store("go", 9).Sum(0, 10).Take(),
+                                                Started(2).Sum(0, 10).Store("go", 5, true).Take()})
+                  .faults.empty());
+}
+
+// Their order is that of their thread; when they begin is not known.
+TEST(Check, calls_of_another_thread_meet_by_number) {
+  const auto on_side = [](Script script, int calls) {
+    RankCalls made = script.OnCpu(0).Take();
+    for (int i = 0; i < calls; ++i) {
+      Call call = {.kind = CallKind::kCollective, .stream = 1, .is_on_side = true};
+      call.shape = {.kind = CollectiveKind::kBroadcast, .root = 0};
+      if (i > 0) {
+        call.needs = {{1, static_cast<uint32_t>(i)}};
+      }
+      made.calls.push_back(call);
+    }
+    return made;
+  };
+  const RankCalls slow = on_side(Started(0).Sleep(900 * kNsPerSecond).Store("own", 5, true), 3);
+  const RankCalls usual = on_side(Started(1), 3);
+  EXPECT_TRUE(
+      CheckCalls(std::vector<RankCalls>{slow, usual, on_side(Started(2), 3)}).faults.empty());
+  const CheckFault fault = OnlyFault({slow, usual, on_side(Started(2), 2)});
+  EXPECT_EQ(fault.kind, FaultKind::kLeftEarly);
+  EXPECT_EQ(fault.waiting, RanksFrom({0, 1}));
 }
 
 TEST(Check, a_key_that_is_set_too_late_says_both_numbers) {
@@ -113,6 +155,7 @@ TEST(Check, a_key_that_is_set_too_late_says_both_numbers) {
                  Started(2).Sleep(200 * kNsPerSecond).Store("go", 9).Sum(0, 10).Take()});
   EXPECT_EQ(late.kind, FaultKind::kTimeout);
   EXPECT_EQ(late.ranks, RanksFrom({0, 1}));
+  EXPECT_EQ(late.waiting, RanksFrom({1}));
   EXPECT_NE(late.sentence.find("waits 400 s in store.get of key go"), std::string::npos)
       << late.sentence;
   EXPECT_NE(late.sentence.find("the store's time-out of 300 s"), std::string::npos)

@@ -62,7 +62,7 @@ void Carry(Wire wire, Calls& calls) {
   All(wire, calls.rank, calls.steps, calls.end, calls.failure);
   wire.AllOf(calls.calls, [&](auto& call) {
     All(wire, call.kind, call.stream, call.source, call.object, call.step, call.is_barrier,
-        call.overlaps, call.is_dropped, call.gap_ns, call.timeout_ns, call.shape);
+        call.overlaps, call.is_dropped, call.is_on_side, call.gap_ns, call.timeout_ns, call.shape);
     Plain(wire, call.transfers);
     Plain(wire, call.needs);
   });
@@ -72,8 +72,8 @@ void Carry(Wire wire, Calls& calls) {
   });
   wire.AllOf(calls.communicators, [&](auto& communicator) {
     All(wire, communicator.identity, communicator.name, communicator.timeout_ns,
-        communicator.is_default, communicator.is_cpu, communicator.hides_messages,
-        communicator.node, communicator.device);
+        communicator.is_default, communicator.is_cpu, communicator.hides_calls, communicator.node,
+        communicator.device);
     Plain(wire, communicator.members);
   });
   wire.AllOf(calls.store_calls, [&](auto& called) {

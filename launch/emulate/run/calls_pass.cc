@@ -29,7 +29,10 @@ constexpr double kOthersPatience = 4;  // times the seconds of the first rank
 constexpr double kIdleness = 4;        // seconds without work that count as one with
 // A rank that runs alone waits in vain at once, but for another thread of its own.
 constexpr int64_t kBlockedAfterMs = 1'500;
-constexpr int kRoundsOfKeys = 4;  // that ranks wait for each other's keys in turn
+// As long as keys of others are not known, it is not left to find out that it polls in vain.
+constexpr int32_t kFewPolls = 3;
+constexpr int32_t kMostPolls = 10'000;
+constexpr int kRoundsOfKeys = 6;  // that ranks wait for each other's keys in turn
 constexpr int64_t kNapNs = 500'000;
 constexpr int32_t kStallSeconds = 120;  // without a record: the rank is not followed further
 
@@ -88,7 +91,8 @@ Status CallsPass::StartNext() {
   request.mode = channel::Mode::kRecord;
   request.present = {wanted.rank};
   PRISM_ASSIGN_OR_RETURN(auto store,
-                         StartStore(context_, 1, KeysOfOthers(wanted.rank), kBlockedAfterMs));
+                         StartStore(context_, 1, KeysOfOthers(wanted.rank), kBlockedAfterMs,
+                                    {knows_counters_ ? kMostPolls : kFewPolls, gives_up_}));
   request.meeting.store_port = store == nullptr ? 0 : store->port();
   if (values_ != nullptr) {
     request.meeting.values = values_->Path();
@@ -138,7 +142,11 @@ Status CallsPass::StepSlot(Slot& slot) {
   if (IsDone(slot)) {
     FinishSlot(slot, CallsEnd::kCut);
   } else if (turn.exited) {
-    FinishSlot(slot, slot.process->ExitStatus().ok() ? CallsEnd::kExit : CallsEnd::kFailed);
+    const Status end = slot.process->ExitStatus();
+    if (end.code() == StatusCode::kEnvironment) {
+      return end;  // of no other rank it would be better
+    }
+    FinishSlot(slot, end.ok() ? CallsEnd::kExit : CallsEnd::kFailed);
   } else if (const Status stall = slot.stall_watch.Check(*slot.process, slot.recorder.steps());
              !stall.ok()) {
     context_.logger.Warning("{}; the rank is followed no further", stall.message());
@@ -171,7 +179,11 @@ void CallsPass::FinishSlot(Slot& slot, CallsEnd end) {
     wanted_.push_front({slot.rank, std::make_shared<Recorded>(std::move(recorded))});
     return;
   }
-  recorded_[slot.rank] = std::move(recorded);
+  Recorded& known = recorded_[slot.rank];
+  const bool only_fails = gives_up_ && end == CallsEnd::kFailed;
+  if (!only_fails || known.calls.end != CallsEnd::kBlocked) {
+    known = std::move(recorded);
+  }
 }
 
 Status CallsPass::RecordRound(const std::string& doing, const std::vector<Rank>& ranks) {
@@ -249,7 +261,8 @@ std::shared_ptr<const StoreValues> CallsPass::KeysOfOthers(Rank rank) const {
   return std::make_shared<const StoreValues>(std::move(values));
 }
 
-// With the keys that others have set by now, as long as somebody gets further.
+// With the keys that others have set by now, as long as somebody gets further; then with time-outs,
+// which some programs expect.
 Status CallsPass::RecordBlockedAgain() {
   knows_counters_ = true;
   size_t before = 0;
@@ -260,9 +273,11 @@ Status CallsPass::RecordBlockedAgain() {
         blocked.push_back(rank);
       }
     }
-    if (blocked.empty() || (round > 1 && blocked.size() >= before)) {
+    const bool is_stuck = round > 1 && blocked.size() >= before;
+    if (blocked.empty() || (is_stuck && gives_up_)) {
       break;
     }
+    gives_up_ = gives_up_ || is_stuck;
     before = blocked.size();
     PRISM_RETURN_IF_ERROR(RecordRound("record again", blocked));
   }
@@ -338,8 +353,7 @@ Result<std::vector<slicer::RankCalls>> CallsPass::Record(const std::vector<Rank>
   PRISM_RETURN_IF_ERROR(RecordRound("record again", again));
   PRISM_RETURN_IF_ERROR(RecordBlockedAgain());
   for (const auto& [rank, recorded] : recorded_) {
-    if (recorded.end.code() == StatusCode::kEnvironment ||
-        (!recorded.end.ok() && recorded.calls.calls.empty())) {
+    if (!recorded.end.ok() && recorded.calls.calls.empty()) {
       return recorded.end;
     }
   }

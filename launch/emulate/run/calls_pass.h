@@ -95,6 +95,7 @@ class CallsPass {
   std::vector<std::unique_ptr<Slot>> slots_;
   std::map<Rank, Recorded> recorded_;
   bool knows_counters_ = false;  // of the store: what all recorded ranks add
+  bool gives_up_ = false;        // nobody sets the keys that ranks wait for: time-outs are over
   std::vector<Rank> told_;
   std::string book_;
   std::unique_ptr<SharedMemory> values_;  // null: the book is empty

@@ -216,7 +216,8 @@ Status FindPaths(RunContext* context) {
 Result<std::unique_ptr<StoreServer>> StartStore(const RunContext& context,
                                                 size_t present,
                                                 std::shared_ptr<const StoreValues> written,
-                                                int64_t blocked_after_ms) {
+                                                int64_t blocked_after_ms,
+                                                const StorePatience& patience) {
   if (context.options.program.empty()) {
     return std::unique_ptr<StoreServer>();
   }
@@ -227,6 +228,7 @@ Result<std::unique_ptr<StoreServer>> StartStore(const RunContext& context,
   options.ranks.present = static_cast<int32_t>(present);
   options.ranks.written = std::move(written);
   options.blocked_after_ms = blocked_after_ms;
+  options.patience = patience;
   return StoreServer::Start(options);
 }
 

@@ -98,7 +98,8 @@ Result<std::unique_ptr<StoreServer>> StartStore(
     const RunContext& context,
     size_t present,
     std::shared_ptr<const StoreValues> written = nullptr,
-    int64_t blocked_after_ms = StoreServerOptions().blocked_after_ms);
+    int64_t blocked_after_ms = StoreServerOptions().blocked_after_ms,
+    const StorePatience& patience = {});
 
 // Logs the store's reports. Returns its failure, if any; OK without a store.
 Status CheckStore(const RunContext& context, StoreServer* store);

@@ -29,6 +29,7 @@
 #include "launch/emulate/sandbox/process_group.h"
 #include "launch/process/output.h"
 #include "shim/channel/launcher_names.h"
+#include "shim/channel/no_answers.h"
 
 extern char** environ;
 
@@ -376,6 +377,10 @@ Status SandboxProcess::ExitStatus(size_t lines) const {
         fmt::format("the program of rank {} ran with a libprism_shim.so from another build: {}; "
                     "run ./run.sh, which rebuilds both",
                     rank_.value(), TellingLines(log_, 1)));
+  }
+  if (log_.find(channel::kNoAnswers) != std::string::npos) {
+    return EnvironmentLacks(fmt::format("the program of rank {} cannot meet the others: {}",
+                                        rank_.value(), TellingLines(log_, 1)));
   }
   const bool may_stand_in = !stands_in_ && LacksFile(recent_);
   return RunFailed(fmt::format("the program of rank {} {}{}; {}", rank_.value(),

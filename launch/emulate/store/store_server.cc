@@ -168,7 +168,8 @@ uint32_t StoreServer::AddressOf(const std::string& name) {
 // Requests of the shim to the server itself.
 void StoreServer::TakeControl(Connection& connection, const StoreRequest& request, bool* taken) {
   *taken = !request.texts.empty() &&
-           (request.texts[0].starts_with("/prism/") || request.texts[0].ends_with(kNameKey));
+           (request.texts[0].starts_with("/prism/") || request.texts[0].ends_with(kNameKey) ||
+            request.texts[0].ends_with(kPatienceKey));
   if (!*taken) {
     return;
   }
@@ -185,6 +186,10 @@ void StoreServer::TakeControl(Connection& connection, const StoreRequest& reques
   } else if (request.op == StoreOp::kGet && key.starts_with(kAddressKey)) {
     connection.unsent +=
         WireWriter().PutText(AddressText(AddressOf(key.substr(kAddressKey.size())))).Take();
+  } else if (request.op == StoreOp::kGet && key.ends_with(kPatienceKey)) {
+    const StorePatience& patience = options_.patience;
+    connection.unsent +=
+        WireWriter().PutText(fmt::format("{} {:d}", patience.polls, patience.gives_up)).Take();
   } else if (request.op == StoreOp::kGet) {
     connection.unsent += WireWriter().PutText(key.substr(0, key.rfind(kNameKey))).Take();
   }

@@ -27,7 +27,9 @@ namespace prism::launch {
 // Keys between the shim and the server, as they come over the wire.
 inline constexpr std::string_view kAddressKey = "/prism/address/";  // + name of a store
 inline constexpr std::string_view kProcessKey = "/prism/process";   // "<rank> <process>"
-inline constexpr std::string_view kNameKey = "/prism/name";  // after a prefix: returns the prefix
+// After a prefix: returns the prefix; or StorePatience as "<polls> <0 or 1>".
+inline constexpr std::string_view kNameKey = "/prism/name";
+inline constexpr std::string_view kPatienceKey = "/prism/patience";
 
 // Clients of other hosts come from this address plus the host's number (store_relay.h).
 inline constexpr uint32_t kFirstRelay = 0x7F020000;  // 127.2.0.0
@@ -37,11 +39,18 @@ inline bool IsLoopback(uint32_t address) {
   return address >> 24U == 0x7F;
 }
 
+// How long a program that is checked waits for keys that nobody has set.
+struct StorePatience {
+  int32_t polls = 10'000;  // questions in a row whether a key is there, until it waits for it
+  bool gives_up = false;   // a wait ends with its time-out, at once
+};
+
 struct StoreServerOptions {
   AbsentRanks ranks;
   // A wait for a key of unknown pattern is reported after this long, and ends the run when all
   // present processes wait and no client has sent anything for as long again.
   int64_t blocked_after_ms = 10'000;
+  StorePatience patience = {};
 };
 
 class StoreServer {

@@ -14,7 +14,7 @@ TEST(CallsMessage, carries_all_that_a_rank_does) {
   sent.sources.push_back({"train.py", 12, "save"});
   sent.groups.push_back({"pair", {Rank(6), Rank(7)}, 600, 2});
   sent.communicators.push_back({99, {Rank(7), Rank(6)}, "pair", 600, true});
-  sent.communicators[0].hides_messages = true;
+  sent.communicators[0].hides_calls = true;
   sent.communicators[0].node = 3;
   sent.communicators[0].device = 2;
   sent.told_ranks = {{5, true}};
@@ -51,7 +51,7 @@ TEST(CallsMessage, carries_all_that_a_rank_does) {
   EXPECT_EQ(got.communicators[0].identity, 99U);
   EXPECT_EQ(got.communicators[0].members, sent.communicators[0].members);
   EXPECT_TRUE(got.communicators[0].is_default);
-  EXPECT_TRUE(got.communicators[0].hides_messages);
+  EXPECT_TRUE(got.communicators[0].hides_calls);
   EXPECT_EQ(got.communicators[0].node, 3);
   EXPECT_EQ(got.communicators[0].device, 2);
   ASSERT_EQ(got.told_ranks.size(), 1U);
