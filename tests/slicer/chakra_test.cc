@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "launch/inputs/network_cluster.h"
+#include "launch/inputs/topology_times.h"
 #include "slicer/export/chakra/chakra_export.h"
 #include "slicer/export/goal/goal_export.h"
 #include "slicer/import/astra/network_file.h"
@@ -308,7 +309,7 @@ TEST(AstraNetwork, collectives_take_the_time_of_the_topology) {
                    8, Trace({Collective(1, ChakraCollective::kAllReduce, 8 << 20)})))
             ->graph;
     Notes notes;
-    launch::UseTopologies({{topology}, {8}, {1e9 * 1.048576}, {1e-6}}, &graph, &notes);
+    launch::UseTopologies({{topology}, {8}, {1e9 * 1.048576}, {1e-6}}, {}, &graph, &notes);
     const graph::Program& program = graph.roles.front().program;
     const auto op = std::ranges::find(program.kind, graph::OpKind::kCollective);
     return program.value[static_cast<size_t>(op - program.kind.begin())];
