@@ -330,6 +330,7 @@ Result<VerbOutput> RunImportVerb(const VerbArguments& arguments, const ImportArg
   }
   ImportResult result = std::move(*read);
   result.notes.Add(settings.notes);
+  AddPipelineBubble(result.bubble, &result.graph, &result.notes);
   if (format->read != ReadSimAi) {  // which has NCCL's algorithms
     UseTopologies(settings.network, settings.system, &result.graph, &result.notes);
   }

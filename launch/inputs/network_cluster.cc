@@ -19,6 +19,8 @@ void Set(const char* key, double value, const std::string& source, graph::Parame
 // A cluster has only nodes and the links between them.
 void NoteWhatIsLeftOut(const slicer::AstraNetwork& network, slicer::Notes* notes) {
   const auto dims = static_cast<int64_t>(network.ranks.size());
+  notes->Add("keys of the network file about NICs, routers and memory do not act here",
+             network.ignored);
   const auto latencies = static_cast<int64_t>(network.latency.size());
   if (network.bandwidth.empty()) {
     notes->Add("latencies of a network without bandwidths are ignored", latencies);

@@ -11,6 +11,7 @@
 
 #include "graph/base/parse_number.h"
 #include "launch/inputs/json_reader.h"
+#include "replayer/cost/collective_cost.h"
 
 namespace prism::launch {
 namespace {
@@ -264,6 +265,44 @@ void UseTopologies(const slicer::AstraNetwork& network,
       }
     }
   }
+}
+
+void AddPipelineBubble(double share, graph::Graph* graph, slicer::Notes* notes) {
+  if (share <= 0) {
+    return;
+  }
+  constexpr std::string_view kEmbedding = "embedding_layer ";
+  const replayer::CollectiveCost cost(graph->cluster);
+  std::set<uint32_t> known;  // roles
+  for (uint32_t rank = 0; rank < graph->ranks.size(); ++rank) {
+    const uint32_t role = graph->ranks.role[rank];
+    if (!known.insert(role).second) {
+      continue;
+    }
+    graph::Program& program = graph->roles[role].program;
+    double passes_ns = 0;
+    bool counts = true;  // by the last kernel
+    for (uint32_t op = 0; op < program.size(); ++op) {
+      if (program.kind[op] == graph::OpKind::kKernel) {
+        counts =
+            !graph->string(graph->signatures[program.signature[op]].name).starts_with(kEmbedding);
+        passes_ns += counts ? static_cast<double>(program.value[op]) : 0;
+      } else if (program.kind[op] == graph::OpKind::kCollective && counts) {
+        const uint32_t comm = graph->ranks.comms(Rank(rank))[program.comm_slot[op]];
+        const std::string& name = graph->string(StringId(graph->communicators.name[comm]));
+        const auto members = graph->communicators.members_of(CommId(comm));
+        if (name == "model" || name == "expert") {  // what gradients do runs beside the passes
+          passes_ns += static_cast<double>(
+              cost.Collective(program.collectives[program.signature[op]],
+                              replayer::TopologyOf(members, graph->cluster.gpus_per_node)));
+        }
+      }
+    }
+    // Behind the end of an imported program, where the host waits for all.
+    program.Append({.kind = graph::OpKind::kHostGap,
+                    .value = std::llround(std::min(passes_ns * share, kMostSeconds * 1e9))});
+  }
+  notes->Add("the bubble of the pipeline is time at the end in which nothing runs, as in SimAI");
 }
 
 }  // namespace prism::launch

@@ -1,4 +1,5 @@
-// Collectives on a network that ASTRA-sim's files describe, as its analytical backend times them.
+// Times of other simulators: of collectives on a network that ASTRA-sim's files describe, as its
+// analytical backend has them, and of the bubble that SimAI adds for a pipeline.
 #pragma once
 
 #include <cstdint>
@@ -46,5 +47,9 @@ void UseTopologies(const slicer::AstraNetwork& network,
                    const AstraSystem& system,
                    graph::Graph* graph,
                    slicer::Notes* notes);
+
+// Adds to the end of each rank's program that share of its kernels and of the collectives between
+// them as time in which nothing runs; layers called embedding_layer are no part of it.
+void AddPipelineBubble(double share, graph::Graph* graph, slicer::Notes* notes);
 
 }  // namespace prism::launch
