@@ -18,6 +18,11 @@
 namespace prism::launch {
 namespace {
 
+constexpr std::string_view kProgressBar = "(progress bar)";  // in the place of a key
+
+// Columns of what a run took: a log is of the framework whose line says that.
+constexpr std::string_view kMeasured[] = {"iter_time_s", "samples_per_s", "tokens_per_s_per_gpu"};
+
 struct LogLine {
   std::string framework;
   std::string before;  // the value, and
@@ -85,7 +90,38 @@ std::string ValueFrom(std::string_view line, size_t begin) {
   return std::string(line.substr(begin, end - begin));
 }
 
+// What stands before the percentage of the bar over the steps; bars over files or examples say what
+// they load or map.
+constexpr std::string_view kBarNames[] = {"", "Steps", "Training", "Train", "Epoch", "train"};
+
+// The seconds of an iteration: "Steps:  3%|#  | 30/1000 [00:45<24:15,  1.50s/it, loss=2.1]", or
+// "2.00it/s".
+std::optional<std::string> OfProgressBar(std::string_view line) {
+  const size_t percent = line.find("%|");
+  if (percent == line.npos) {
+    return std::nullopt;
+  }
+  const std::string_view before =
+      line.substr(0, line.find_last_not_of("0123456789 ", percent - 1) + 1);
+  const std::string_view name = before.substr(0, before.find_first_of(": "));
+  const bool is_rate = line.find("it/s", percent) != line.npos;
+  const size_t unit = line.find(is_rate ? "it/s" : "s/it", percent);
+  if (std::ranges::count(kBarNames, name) == 0 || unit == line.npos) {
+    return std::nullopt;
+  }
+  const size_t blank = line.find_last_of(" ,", unit);
+  double number = 0;
+  if (blank == line.npos || !ParseNumber(line.substr(blank + 1, unit - blank - 1), &number) ||
+      !(number > 0)) {
+    return std::nullopt;
+  }
+  return fmt::format("{}", is_rate ? 1 / number : number);
+}
+
 std::optional<std::string> Find(const LogLine& wanted, std::string_view line) {
+  if (wanted.before == kProgressBar) {
+    return OfProgressBar(line);
+  }
   for (size_t at = line.find(wanted.before); at != line.npos;
        at = line.find(wanted.before, at + 1)) {
     const size_t end = at + wanted.before.size();
@@ -139,6 +175,12 @@ std::string MegatronArgument(const std::string& line) {
     return "";
   }
   std::string name = line.substr(begin, dots - begin);
+  // What starts many processes puts the rank before their lines: "3: ", "[default3]:".
+  const size_t blank = name.find_last_of(" \t");
+  const size_t label = blank == std::string::npos ? blank : name.find_last_not_of(" \t", blank);
+  if (label != std::string::npos && (name[label] == ':' || name[label] == ']')) {
+    name.erase(0, blank + 1);
+  }
   const std::string value = ValueFrom(line, dots);
   if (name.find(' ') != std::string::npos || value.empty() || value == "None") {
     return "";
@@ -192,7 +234,7 @@ Found FindAll(std::string_view text) {
 void Write(const LogLine& wanted,
            const std::vector<std::string>& values,
            std::map<std::string, std::string>* columns) {
-  if (values.empty()) {
+  if (values.empty() || (wanted.before == kProgressBar && columns->contains("samples_per_s"))) {
     return;
   }
   std::string& column = (*columns)[wanted.column];
@@ -225,14 +267,20 @@ Result<std::map<std::string, std::string>> ReadRunLog(std::string_view text,
                                                       const std::string& where) {
   const Found found = FindAll(text);
   std::string framework;
+  std::string by_bar;  // which any of them may show
   std::vector<std::string> known;
   for (size_t i = 0; i < LogLines().size(); ++i) {
-    const std::string& name = LogLines()[i].framework;
-    if (known.empty() || known.back() != name) {
-      known.push_back(name);
-      framework = framework.empty() && !found.values[i].empty() ? name : framework;
+    const LogLine& wanted = LogLines()[i];
+    if (known.empty() || known.back() != wanted.framework) {
+      known.push_back(wanted.framework);
+    }
+    const bool measures = std::ranges::count(kMeasured, wanted.column) > 0;
+    if (measures && !found.values[i].empty()) {
+      std::string& by = wanted.before == kProgressBar ? by_bar : framework;
+      by = by.empty() ? wanted.framework : by;
     }
   }
+  framework = framework.empty() ? by_bar : framework;
   if (framework.empty()) {
     return BadFile(fmt::format("{}: no line with a measured iteration, as the logs of {} have",
                                where, fmt::join(known, ", ")));

@@ -62,11 +62,15 @@ std::string ShapesText(const FlightTensors& tensors) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
+int64_t NumberOf(const FlightEntry& entry) {
+  return IsPeerEntry(entry) ? entry.p2p_seq_id : entry.collective_seq_id;
+}
+
 std::string EntryText(const FlightView& view, const FlightEntry& entry) {
   const FlightGroup& group = view.dump.groups.at(entry.group);
-  const int64_t number = IsPeerEntry(entry) ? entry.p2p_seq_id : entry.collective_seq_id;
   return fmt::format("{} of {}, number {} of {} (group {}), {}", entry.name,
-                     ShapesText(entry.input), number, group.description, entry.group, entry.state);
+                     ShapesText(entry.input), NumberOf(entry), group.description, entry.group,
+                     entry.state);
 }
 
 std::string ExpectedText(const FlightView& view) {
@@ -203,10 +207,9 @@ Status WriteDumps(const std::string& folder, const std::string& own, FlightView*
 }
 
 std::string PartText(const FlightEntry* entry) {
-  return entry == nullptr
-             ? std::string("nothing")
-             : fmt::format("{} of {}, number {}, {}", entry->name, ShapesText(entry->input),
-                           entry->collective_seq_id, entry->state);
+  return entry == nullptr ? std::string("nothing")
+                          : fmt::format("{} of {}, number {}, {}", entry->name,
+                                        ShapesText(entry->input), NumberOf(*entry), entry->state);
 }
 
 std::string RanksText(const std::vector<uint32_t>& ranks) {
@@ -218,12 +221,15 @@ std::string GroupText(const FlightGap& gap) {
   for (const Rank rank : gap.group->ranks) {
     members.push_back(rank.value());
   }
-  return fmt::format("{} (group {}, {})", gap.group->description, gap.name, RanksText(members));
+  return fmt::format("{} (group {}, {})", gap.group->description, gap.name,
+                     members.empty() ? "ranks not listed" : RanksText(members));
 }
 
 std::string GapText(const FlightGap& gap) {
-  std::string text = fmt::format("  {}: collective number {}, {} of {}\n", GroupText(gap),
-                                 gap.number, gap.call->name, ShapesText(gap.call->input));
+  std::string text =
+      fmt::format("  {}: {} number {}, {} of {}\n", GroupText(gap),
+                  IsPeerEntry(*gap.call) ? "message" : "collective", gap.number, gap.call->name,
+                  ShapesText(gap.call->input.sizes.empty() ? gap.call->output : gap.call->input));
   std::vector<uint32_t> there;
   for (const FlightPart& part : gap.parts) {
     const bool is_other = std::ranges::count(gap.other, part.rank) > 0;
@@ -254,8 +260,12 @@ std::string ComparisonText(const FlightComparison& comparison) {
   if (!comparison.absent.empty()) {
     text += fmt::format("  no dump of {}\n", RanksText(comparison.absent));
   }
+  if (comparison.unlisted > 0) {
+    text += fmt::format("  the dumps do not list the ranks of {}; those count that called on it\n",
+                        FormatCounted(static_cast<int64_t>(comparison.unlisted), "group"));
+  }
   if (comparison.gaps.empty()) {
-    return text + "  the ranks called the same collectives, and all have ended\n";
+    return text + "  the ranks called the same collectives and messages, and all have ended\n";
   }
   for (const FlightGap& gap : comparison.gaps) {
     text += GapText(gap);
@@ -268,6 +278,7 @@ std::string ComparisonJson(const FlightComparison& comparison) {
     json.ArrayField("ranks", comparison.ranks);
     json.ArrayField("without_dump", comparison.absent);
     json.Field("groups", comparison.groups)
+        .Field("groups_without_ranks", comparison.unlisted)
         .ObjectsField("differences", comparison.gaps, [&](const FlightGap& gap) {
           json.Field("group", gap.name).Field("description", gap.group->description);
           json.Field("number", gap.number).Field("call", gap.call->name);
@@ -322,6 +333,12 @@ Result<VerbOutput> RunFlight(const VerbArguments& arguments, const FlightOptions
   const std::string& path = arguments.operands()[1];
   PRISM_ASSIGN_OR_RETURN(const std::string bytes, slicer::ReadSource(path));
   PRISM_ASSIGN_OR_RETURN(FlightDump dump, DecodeFlightDump(bytes, path));
+  for (const FlightEntry& entry : dump.entries) {
+    if (dump.groups.at(entry.group).ranks.empty()) {
+      return BadFile(fmt::format("{}: does not list the ranks of group {}, which a graph needs",
+                                 path, entry.group));
+    }
+  }
   PRISM_ASSIGN_OR_RETURN(const Rank rank, RankOf(path, options, loaded.graph));
   PRISM_ASSIGN_OR_RETURN(FlightMatch match, MatchDump(loaded.graph, rank, dump, options.begin));
   FlightView view{loaded.graph, rank, path, std::move(dump), std::move(match)};

@@ -23,6 +23,7 @@
 #include "launch/inputs/nccl_topology.h"
 #include "launch/inputs/network_cluster.h"
 #include "launch/inputs/presets.h"
+#include "launch/inputs/topology_times.h"
 #include "slicer/import/astra/network_file.h"
 #include "slicer/import/astra/simai_topology.h"
 #include "slicer/import/astra/workload_import.h"
@@ -43,6 +44,7 @@ struct ImportArguments {
   std::string cluster = "h100-8x";
   std::string groups;
   std::string network;
+  std::string system;
   std::string range;        // NAME[:N]
   std::string time_unit;    // "": the format's
   int64_t step = -1;        // -1: that of median duration
@@ -55,6 +57,7 @@ struct Settings {
   std::string groups;         // a file
   std::vector<int64_t> dims;  // ranks along each dimension of the network; none without one
   slicer::AstraNetwork network;
+  AstraSystem system;
   std::string time_unit;
   slicer::KinetoChoice choice;
   bool measured = true;  // collectives of profiles keep their measured times
@@ -132,8 +135,8 @@ Result<ImportResult> ReadNsys(std::vector<std::string> files, const Settings& se
 const std::vector<ImportFormat>& Formats() {
   static const std::vector<ImportFormat> kImportFormats = {
       {"goal", 1, ReadGoal, {}},
-      {"chakra", kManyFiles, ReadChakra, {"groups", "network", "target-gpus"}},
-      {"astra", 1, ReadAstra, {"network", "target-gpus", "time-unit"}},
+      {"chakra", kManyFiles, ReadChakra, {"groups", "network", "system", "target-gpus"}},
+      {"astra", 1, ReadAstra, {"network", "system", "target-gpus", "time-unit"}},
       {"simai", 1, ReadSimAi, {"network", "target-gpus"}},
       {"kineto", kManyFiles, ReadKineto, {"target-gpus", "step", "range"}},
       {"nsys", kManyFiles, ReadNsys, {"target-gpus", "range"}},
@@ -213,7 +216,8 @@ Status ReadChoice(const ImportArguments& asked, slicer::KinetoChoice* choice) {
 Result<Settings> ReadSettings(const VerbArguments& arguments,
                               const ImportArguments& asked,
                               const ImportFormat& format) {
-  for (const char* flag : {"groups", "network", "target-gpus", "step", "range", "time-unit"}) {
+  for (const char* flag :
+       {"groups", "network", "system", "target-gpus", "step", "range", "time-unit"}) {
     const bool known =
         std::find(format.flags.begin(), format.flags.end(), flag) != format.flags.end();
     if (arguments.Has(flag) && !known) {
@@ -230,6 +234,13 @@ Result<Settings> ReadSettings(const VerbArguments& arguments,
   PRISM_ASSIGN_OR_RETURN(settings.options.cluster, LoadCluster(asked.cluster));
   if (!asked.network.empty()) {
     PRISM_RETURN_IF_ERROR(ReadNetwork(asked.network, &settings));
+  }
+  if (!asked.system.empty()) {
+    if (settings.network.topology.empty()) {
+      return InvalidArgument("--system needs --network, of a file with topologies");
+    }
+    PRISM_ASSIGN_OR_RETURN(const std::string text, ReadFile(asked.system));
+    PRISM_ASSIGN_OR_RETURN(settings.system, ParseAstraSystem(text, asked.system, &settings.notes));
   }
   return settings;
 }
@@ -319,8 +330,9 @@ Result<VerbOutput> RunImportVerb(const VerbArguments& arguments, const ImportArg
   }
   ImportResult result = std::move(*read);
   result.notes.Add(settings.notes);
+  AddPipelineBubble(result.bubble, &result.graph, &result.notes);
   if (format->read != ReadSimAi) {  // which has NCCL's algorithms
-    UseTopologies(settings.network, &result.graph, &result.notes);
+    UseTopologies(settings.network, settings.system, &result.graph, &result.notes);
   }
   result.graph.assumptions = result.notes.Lines();
   PRISM_RETURN_IF_ERROR(graph::WriteGraph(result.graph, out));
@@ -370,6 +382,10 @@ Verb ImportVerb() {
         "ASTRA-sim's network or SimAI's topology: size, rates and latency of each dimension, "
         "instead of the cluster's (chakra, astra, simai)",
         "none"},
+       {"system", &A::system, Text("FILE"),
+        "ASTRA-sim's system file: with --network, the algorithm and pieces of collectives (chakra, "
+        "astra)",
+        "one piece, by the dimension's kind"},
        {"target-gpus", &A::target_gpus, WholeNumber(1, graph::kMaxRanks),
         "ranks of the graph (chakra, astra, simai, kineto, nsys)", "as the files say"},
        {"time-unit", &A::time_unit, OneOf({"ns", "us"}), "unit of compute times (astra)", "us"},

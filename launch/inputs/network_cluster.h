@@ -4,7 +4,6 @@
 #include <string>
 
 #include "graph/base/status.h"
-#include "graph/graph.h"
 #include "graph/job/cluster.h"
 #include "slicer/import/astra/network_file.h"
 #include "slicer/tasks/notes.h"
@@ -22,10 +21,5 @@ Status UseNetwork(const slicer::AstraNetwork& network,
                   const std::string& source,
                   graph::ClusterSpec* cluster,
                   slicer::Notes* notes);
-
-// Collectives take the time that ASTRA-sim's analytical backend gives them by the kind of each
-// dimension that their ranks span: rings pass pieces on, ranks of a full connection exchange them
-// at once, those of a switch in halves, at two hops each. Nothing without topologies and rates.
-void UseTopologies(const slicer::AstraNetwork& network, graph::Graph* graph, slicer::Notes* notes);
 
 }  // namespace prism::launch

@@ -29,6 +29,7 @@ struct ImportResult {
   int64_t tasks = 0;      // read, over all ranks
   std::string gpu;        // that the files name; "": none
   int64_t gpu_bytes = 0;  // of its memory; 0: not stated
+  double bubble = 0;      // of a SimAI workload: its pipeline's, as a share of the passes' time
 };
 
 // How the tasks of a file are put on streams. The strict policy is tried first; files that would

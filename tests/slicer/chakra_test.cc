@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "launch/inputs/network_cluster.h"
+#include "launch/inputs/topology_times.h"
 #include "slicer/export/chakra/chakra_export.h"
 #include "slicer/export/goal/goal_export.h"
 #include "slicer/import/astra/network_file.h"
@@ -300,6 +301,23 @@ TEST(AstraNetwork, reads_lists_and_values_however_they_are_spelled) {
   }
 }
 
+TEST(AstraNetwork, reads_the_keys_of_its_first_version) {
+  const auto network = ParseAstraNetwork(
+      R"({"topology-name": "Hierarchical", "topologies-per-dim": ["Ring", "Switch"],
+          "units-count": [4, 2], "links-count": [4, 3], "link-latency": [500, 700],
+          "link-bandwidth": [50, 25], "hbm-scale": [0, 0]})",
+      "n.json");
+  ASSERT_TRUE(network.ok()) << network.status().message();
+  EXPECT_THAT(network->topology, ElementsAre("Ring", "Switch"));
+  EXPECT_THAT(network->ranks, ElementsAre(4, 2));
+  EXPECT_THAT(network->bandwidth, ElementsAre(100.0 * (1 << 30), 75.0 * (1 << 30)));
+  EXPECT_DOUBLE_EQ(network->latency[1], 700e-9);
+  EXPECT_EQ(network->ignored, 2);
+  const auto marked = ParseAstraNetwork("\xEF\xBB\xBF---\nnpus_count: [ 8 ]\n...\n", "n.yml");
+  ASSERT_TRUE(marked.ok()) << marked.status().message();
+  EXPECT_THAT(marked->ranks, ElementsAre(8));
+}
+
 // Of 8 MiB on eight ranks: a ring passes eighths on fourteen times, a full connection twice.
 TEST(AstraNetwork, collectives_take_the_time_of_the_topology) {
   const auto time = [](const std::string& topology) {
@@ -308,7 +326,7 @@ TEST(AstraNetwork, collectives_take_the_time_of_the_topology) {
                    8, Trace({Collective(1, ChakraCollective::kAllReduce, 8 << 20)})))
             ->graph;
     Notes notes;
-    launch::UseTopologies({{topology}, {8}, {1e9 * 1.048576}, {1e-6}}, &graph, &notes);
+    launch::UseTopologies({{topology}, {8}, {1e9 * 1.048576}, {1e-6}}, {}, &graph, &notes);
     const graph::Program& program = graph.roles.front().program;
     const auto op = std::ranges::find(program.kind, graph::OpKind::kCollective);
     return program.value[static_cast<size_t>(op - program.kind.begin())];

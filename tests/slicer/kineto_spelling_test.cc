@@ -103,6 +103,20 @@ TEST(KinetoSpelling, numbers_may_be_text) {
   EXPECT_EQ(ComputeNs(Usual()), 500'000);
 }
 
+TEST(KinetoSpelling, ids_may_be_to_the_base_16_and_phases_left_out) {
+  EXPECT_EQ(ComputeNs(Replaced(Usual(), R"("correlation": (\d+))", R"("correlation": "0xabc0$1")")),
+            500'000);
+  EXPECT_EQ(ComputeNs(Replaced(Usual(), R"("ph": "X", )", "")), 500'000);
+}
+
+TEST(KinetoSpelling, long_names_are_cut_and_counted) {
+  const std::string text = Replaced(Usual(), "gemm", std::string(5000, 'k').c_str());
+  const Result<ImportResult> result = Import({text});
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  EXPECT_THAT(result->notes.Lines(), Contains(HasSubstr("more than 4,096 bytes are cut there: 1")));
+  EXPECT_EQ(ComputeNs(text), 500'000);
+}
+
 TEST(KinetoSpelling, events_that_are_there_twice_count_once) {
   const std::string events = Usual().substr(Usual().find("traceEvents\": [") + 15);
   std::string twice = Usual();

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -318,7 +319,8 @@ TEST(CollectiveWords, names_of_pytorch_and_of_nccl_are_known) {
   }
   task.name = "void at::native::vectorized_elementwise_kernel";
   EXPECT_FALSE(IsCollective(task));
-  task.collective.name = "allreduce";
+  task.noted = std::make_shared<KinetoCollective>();
+  task.noted->name = "allreduce";
   EXPECT_TRUE(IsCollective(task));
 }
 

@@ -96,7 +96,7 @@ const std::vector<std::pair<std::string, std::vector<std::string>>> kOwners = {
     {kGenerated,
      {"graph/proto/", "slicer/import/chakra/trace_file.cc", "slicer/import/chakra/trace_json"}},
     {"CLI/", {"launch/inputs/command_line.cc"}},
-    {"rapidjson/", {"slicer/import/kineto/trace_file.cc"}},
+    {"rapidjson/", {"slicer/import/kineto/trace_file.cc", "slicer/import/kineto/text_stream.h"}},
     {"nlohmann/",
      {"launch/analyse/flight/flight_json.cc", "launch/cli/json_leaves.cc",
       "launch/inputs/json_reader.cc", "slicer/import/chakra/process_groups.cc",

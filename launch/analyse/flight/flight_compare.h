@@ -21,11 +21,11 @@ struct FlightPart {
   const FlightEntry* last = nullptr;  // its last one on the group; null: none
 };
 
-// A group whose ranks part, or wait.
+// A group whose ranks part, or wait; or two of them, at a message.
 struct FlightGap {
   std::string name;  // c10d's
   const FlightGroup* group = nullptr;
-  int64_t number = 0;                 // of the collective on the group
+  int64_t number = 0;                 // of the collective on the group; of messages: their order
   std::vector<FlightPart> parts;      // of the members with a dump, ascending
   std::vector<uint32_t> missing;      // have not called it
   std::vector<uint32_t> other;        // called something else than most
@@ -38,6 +38,7 @@ struct FlightComparison {
   std::vector<uint32_t> ranks;   // with a dump
   std::vector<uint32_t> absent;  // members of groups without one
   size_t groups = 0;
+  size_t unlisted = 0;  // of these: their ranks are not known, but for those that called on them
   std::vector<FlightGap> gaps;  // earliest first
 };
 

@@ -40,7 +40,10 @@ std::vector<Rank> ParseRankList(const std::string& text, PickleFields* fields) {
 }
 
 void ReadGroups(const PickleValue* config, PickleFields* fields, FlightDump* dump) {
-  if (config == nullptr || config->kind != Kind::kDict) {
+  if (config == nullptr) {
+    return;
+  }
+  if (config->kind != Kind::kDict) {
     fields->Fail();
     return;
   }
@@ -66,7 +69,12 @@ FlightTensors ReadTensors(const PickleValue& entry, const std::string& side, Pic
     }
     tensors.sizes.push_back(std::move(sizes));
   }
-  for (const PickleValue* type : fields->Elements(tree.Find(entry, side + "_dtypes"))) {
+  const PickleValue* const types = tree.Find(entry, side + "_dtypes");
+  if (types == nullptr) {
+    tensors.types.assign(tensors.sizes.size(), "of unknown type");
+    return tensors;
+  }
+  for (const PickleValue* type : fields->Elements(types)) {
     tensors.types.emplace_back(tree.Text(*type));
   }
   if (tensors.types.size() != tensors.sizes.size()) {
@@ -79,15 +87,19 @@ FlightEntry ReadEntry(const PickleValue& dict, PickleFields* fields) {
   const PickleTree& tree = fields->tree();
   FlightEntry entry;
   entry.record_id = fields->Int(dict, "record_id");
-  entry.collective_seq_id = fields->Int(dict, "collective_seq_id", 0);
+  const int64_t only_number = fields->Int(dict, "seq_id", 0);  // of version 1
+  entry.collective_seq_id = fields->Int(dict, "collective_seq_id", only_number);
   entry.p2p_seq_id = fields->Int(dict, "p2p_seq_id", 0);
   entry.op_id = fields->Int(dict, "op_id", 0);
-  const auto group = fields->Elements(tree.Find(dict, "process_group"));
-  entry.group = std::string(group.empty() ? std::string_view() : tree.Text(*group.front()));
+  const PickleValue* const named = tree.Find(dict, "process_group");
+  const auto group = named == nullptr ? std::vector<const PickleValue*>() : fields->Elements(named);
+  entry.group = group.empty() ? fmt::format("{}", fields->Int(dict, "pg_id", 0))
+                              : std::string(tree.Text(*group.front()));
   entry.name = fields->Text(dict, "profiling_name");
   entry.input = ReadTensors(dict, "input", fields);
   entry.output = ReadTensors(dict, "output", fields);
   entry.state = fields->Text(dict, "state");
+  entry.of_messages = fields->Flag(dict, "is_p2p") && !IsPeerEntry(entry);
   entry.created_ns = fields->Int(dict, "time_created_ns", 0);
   if (const PickleValue* const frames = tree.Find(dict, "frames"); frames != nullptr) {
     for (const PickleValue* const frame : fields->Dicts(frames)) {
@@ -147,7 +159,7 @@ void WriteEntry(const FlightEntry& entry, const FlightGroup& group, PickleWriter
   out->Key("retired");
   out->Bool(entry.state == "completed");
   out->Key("is_p2p");
-  out->Bool(IsPeerEntry(entry));
+  out->Bool(IsPeerEntry(entry) || entry.of_messages);
   out->Key("frames");
   out->BeginList();
   for (const FlightFrame& frame : entry.frames) {
@@ -187,18 +199,23 @@ Result<FlightDump> DecodeFlightDump(std::string_view bytes, const std::string& n
   PickleFields fields(tree, bytes.size());
   FlightDump dump;
   dump.version = fields.Text(tree.root(), "version");
-  if (fields.failed() || !dump.version.starts_with("2.")) {
-    return BadFile(
-        fmt::format("{} is not a flight recorder dump of version 2; set TORCH_FR_BUFFER_SIZE and "
-                    "let torch write one",
-                    name));
+  if (fields.failed() || !(dump.version.starts_with("1.") || dump.version.starts_with("2."))) {
+    return BadFile(fmt::format(
+        "{} is not a flight recorder dump of version 1 or 2; set TORCH_FR_BUFFER_SIZE and "
+        "let torch write one",
+        name));
   }
   ReadGroups(tree.Find(tree.root(), "pg_config"), &fields, &dump);
-  for (const PickleValue* const entry : fields.Dicts(tree.Find(tree.root(), "entries"))) {
+  const PickleValue* const entries = tree.Find(tree.root(), "entries");
+  if (entries == nullptr || entries->kind != Kind::kSequence) {
+    return BadFile(
+        fmt::format("{}: this flight recorder dump has no entries; dump it with "
+                    "includeCollectives",
+                    name));
+  }
+  for (const PickleValue* const entry : fields.Dicts(entries)) {
     dump.entries.push_back(ReadEntry(*entry, &fields));
-    if (!dump.groups.contains(dump.entries.back().group)) {
-      fields.Fail();
-    }
+    dump.groups.try_emplace(dump.entries.back().group);  // whose ranks are not known
   }
   if (fields.failed()) {
     return BadFile(fmt::format("{}: this flight recorder dump has unexpected fields", name));

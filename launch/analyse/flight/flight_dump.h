@@ -1,6 +1,7 @@
 // What PyTorch's flight recorder wrote for one rank: the collectives, sends and receives that its
-// process groups were asked for, oldest first. Format: the pickle of version 2.x that
-// TORCH_FR_BUFFER_SIZE makes a process keep, and that torchfrtrace reads.
+// process groups were asked for, oldest first. Format: the pickle that TORCH_FR_BUFFER_SIZE makes a
+// process keep, of version 2.x, which torchfrtrace reads, or 1.x of older releases, which has no
+// types, one number for collectives and messages, and numbers for groups.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +39,8 @@ struct FlightEntry {
   std::string name;   // "nccl:all_reduce", "nccl:send 0->1" (ranks of the group)
   FlightTensors input;
   FlightTensors output;
-  std::string state;  // "scheduled", "started" or "completed"
+  std::string state;         // "scheduled", "started" or "completed"
+  bool of_messages = false;  // "nccl:coalesced": of sends and receives, whose own states stay
   int64_t created_ns = 0;
   std::vector<FlightFrame> frames;  // innermost first
 
@@ -47,7 +49,7 @@ struct FlightEntry {
 
 struct FlightGroup {
   std::string description;
-  std::vector<Rank> ranks;  // of the job, by rank in the group
+  std::vector<Rank> ranks;  // of the job, by rank in the group; empty: not known
 
   bool operator==(const FlightGroup&) const = default;
 };

@@ -281,8 +281,20 @@ ReportTable OomTable(const DeviceSnapshot& device) {
   return table;
 }
 
-std::vector<std::string> NotesOf(const DeviceSnapshot& device, const SnapshotHistory& history) {
+std::vector<std::string> NotesOf(const SnapshotFile& file,
+                                 const DeviceSnapshot& device,
+                                 const SnapshotHistory& history) {
   std::vector<std::string> notes;
+  if (file.devices.size() > 1) {
+    notes.push_back(fmt::format("has {} devices; --device N chooses another", file.devices.size()));
+  }
+  const auto failed = std::ranges::count_if(device.history, [](const HistoryEvent& entry) {
+    return entry.event.action == replayer::AllocatorAction::kOutOfMemory && entry.event.bytes > 0;
+  });
+  if (failed > 0) {
+    notes.push_back(fmt::format("{} that found no memory {} simulated as if there were room",
+                                FormatCounted(failed, "request"), failed == 1 ? "is" : "are"));
+  }
   if (device.history.empty()) {
     notes.emplace_back(
         "has no history: the peak is what is there now; record one with "
@@ -319,7 +331,7 @@ Result<TableReport> ReportOfSnapshot(const SnapshotFile& file,
   report.title = fmt::format("memory snapshot {}, device {}: {} reserved, {} in the history", name,
                              device->device, FormatBytes(ReservedOf(*device)),
                              FormatCounted(std::ssize(device->history), "event"));
-  report.notes = NotesOf(*device, history);
+  report.notes = NotesOf(file, *device, history);
   Simulations all = {*device, history, OwnSettings(file, &report.notes), {}};
   all.as_set = Simulate(*device, history, all.own.config);
   PRISM_ASSIGN_OR_RETURN(ReportTable settings, SettingsTable(all, choice.settings));

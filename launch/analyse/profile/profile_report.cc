@@ -316,11 +316,13 @@ std::vector<std::string> NotesOf(const std::vector<RankProfile>& profiles,
   std::vector<std::string> notes;
   int64_t left_out = 0;
   int64_t without_ops = 0;
+  int64_t without_calls = 0;
   int64_t untimed = 0;
   int64_t joined = 0;
   for (const RankProfile& one : profiles) {
     left_out += one.tasks_left_out;
     without_ops += one.has_ops ? 0 : 1;
+    without_calls += one.has_calls ? 0 : 1;
     untimed += one.untimed;
     joined += one.joined;
     if (one.is_cut_off) {
@@ -338,6 +340,12 @@ std::vector<std::string> NotesOf(const std::vector<RankProfile>& profiles,
   if (joined > 0) {
     notes.push_back(fmt::format("shapes of {} are from execution traces",
                                 FormatCounted(joined, "matrix product")));
+  }
+  if (without_calls > 0) {
+    notes.push_back(
+        fmt::format("{} no calls of CUDA: tasks count by when they begin, and what "
+                    "streams wait for is not known",
+                    without_calls == 1 ? "a profile has" : "profiles have"));
   }
   if (without_ops > 0) {
     notes.push_back(fmt::format("{} no ops: profile with ProfilerActivity.CPU",

@@ -154,6 +154,9 @@ Result<CountedPart> CountedPart::Create(const KinetoTrace& trace,
       part.launched_[task] = call.range->begin_ns;
     }
   }
+  for (size_t i = 0; trace.calls.empty() && i < trace.tasks.size(); ++i) {  // of the GPU alone
+    part.counts_[i] = part.Has(trace.tasks[i].begin_ns);
+  }
   if (std::ranges::find(part.counts_, true) == part.counts_.end()) {
     return BadFile(fmt::format(
         "{}: the steps that count launched nothing; choose one with --step N, or --last-step",
@@ -429,6 +432,7 @@ RankProfile CountedPart::Profile() const {
   profile.has_ops = !trace_.ops.empty();
   profile.is_cut_off = trace_.is_cut_off;
   profile.untimed = trace_.untimed;
+  profile.has_calls = !trace_.calls.empty();
   AddTimes(&profile);
   AddKernels(&profile);
   AddStreams(&profile);

@@ -103,9 +103,10 @@ struct RankProfile {
   int64_t steps = 0;  // that count
   bool has_ops = false;
   bool is_cut_off = false;
-  int64_t untimed = 0;  // events left out: their times are no numbers, or negative
-  int64_t joined = 0;   // matrix products with shapes from an execution trace
-  TimeNs begin_ns = 0;  // of the first task
+  bool has_calls = true;  // of the host, to CUDA
+  int64_t untimed = 0;    // events left out: their times are no numbers, or negative
+  int64_t joined = 0;     // matrix products with shapes from an execution trace
+  TimeNs begin_ns = 0;    // of the first task
   DurationNs span_ns = 0;
   DurationNs busy_ns = 0;
   DurationNs compute_ns = 0;

@@ -34,6 +34,23 @@ struct Entry {
   std::vector<std::string_view> values;
 };
 
+// Keys of ASTRA-sim 1.0, which describe links: "units-count", "link-bandwidth". What they are
+// called since; "": they do not act here.
+constexpr std::pair<std::string_view, std::string_view> kOldKeys[] = {
+    {"topologies-per-dim", "topology"},
+    {"units-count", "npus_count"},
+    {"link-bandwidth", "bandwidth"},
+    {"link-latency", "latency"},
+    {"logical-dims", "npus_count"},
+    {"topology-name", ""},
+    {"dimensions-count", ""},
+    {"dimension-type", ""},
+    {"nic-latency", ""},
+    {"router-latency", ""},
+    {"hbm-latency", ""},
+    {"hbm-bandwidth", ""},
+    {"hbm-scale", ""}};
+
 // Known to ASTRA-sim's analytical backend.
 constexpr std::string_view kTopologies[] = {"Ring", "FullyConnected", "Switch"};
 
@@ -59,6 +76,7 @@ class NetworkReader {
     }
     PRISM_RETURN_IF_ERROR(TakeEntry());
     PRISM_RETURN_IF_ERROR(Check());
+    UseLinks();
     return std::move(network_);
   }
 
@@ -76,7 +94,7 @@ class NetworkReader {
   }
 
   Status ReadPart(std::string_view text) {
-    if (text.empty()) {
+    if (text.empty() || text == "---" || text == "...") {
       return OkStatus();
     }
     if (in_list_) {
@@ -134,7 +152,16 @@ class NetworkReader {
     return entry ? Take(*entry) : OkStatus();
   }
 
-  Status Take(const Entry& entry) {
+  Status Take(Entry entry) {
+    for (const auto& [old, now] : kOldKeys) {
+      if (entry.key == old) {
+        network_.ignored += now.empty() ? 1 : 0;
+        entry.key = now;
+      }
+    }
+    if (entry.key.empty()) {
+      return OkStatus();
+    }
     if (entry.key == "topology") {
       for (const std::string_view word : entry.values) {
         if (std::ranges::find(kTopologies, word) == std::end(kTopologies)) {
@@ -145,7 +172,16 @@ class NetworkReader {
       }
       return OkStatus();
     }
-    if (entry.key == "npus_count" || entry.key == "logical-dims") {
+    if (entry.key == "links-count") {
+      for (const std::string_view value : entry.values) {
+        PRISM_RETURN_IF_ERROR(ReadNumber(value, &links_.emplace_back()));
+        if (!(links_.back() >= 1) || links_.back() > graph::kMaxRanks) {
+          return lines_.Wrong(fmt::format("{} is not a number of links", value));
+        }
+      }
+      return OkStatus();
+    }
+    if (entry.key == "npus_count") {
       for (const std::string_view value : entry.values) {
         double ranks = 0;
         PRISM_RETURN_IF_ERROR(ReadNumber(value, &ranks));
@@ -189,8 +225,8 @@ class NetworkReader {
       }
     }
     const size_t dims = network_.ranks.size();
-    for (const size_t size :
-         {network_.topology.size(), network_.bandwidth.size(), network_.latency.size()}) {
+    for (const size_t size : {network_.topology.size(), network_.bandwidth.size(),
+                              network_.latency.size(), links_.size()}) {
       if (size != 0 && size != dims) {
         return lines_.Wrong(
             fmt::format("npus_count has {} dimensions, but another key has {}", dims, size));
@@ -199,16 +235,31 @@ class NetworkReader {
     return OkStatus();
   }
 
+  // A rank's links to a switch add up; of those around a ring, half go either way; a full
+  // connection has one to each rank.
+  void UseLinks() {
+    const bool are_rates = links_.size() == network_.bandwidth.size();
+    for (size_t dim = 0; are_rates && dim < links_.size() && dim < network_.topology.size();
+         ++dim) {
+      network_.bandwidth[dim] *= network_.topology[dim] == "Switch" ? links_[dim]
+                                 : network_.topology[dim] == "Ring" ? std::max(1.0, links_[dim] / 2)
+                                                                    : 1;
+    }
+  }
+
   LineReader lines_;
   bool is_json_;
   bool in_list_ = false;
   std::optional<Entry> entry_;  // being read
+  std::vector<double> links_;   // of a rank, by dimension; may be empty
   AstraNetwork network_;
 };
 
 }  // namespace
 
 Result<AstraNetwork> ParseAstraNetwork(std::string_view text, const std::string& file) {
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  text.remove_prefix(text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0);
   return NetworkReader(text, file).Read();
 }
 

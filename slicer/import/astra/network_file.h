@@ -5,7 +5,8 @@
 //   bandwidth: [ 400.0, 50.0 ]      # GB/s, of one rank; a GB is 2^30 byte (bw_GBps_to_Bpns there)
 //   latency: [ 936.25, 500.0 ]      # ns
 //
-// or {"logical-dims": ["8", "16"]} (ns-3 backend), which has no rates.
+// or {"logical-dims": ["8", "16"]} (ns-3 backend), which has no rates, or in the keys of ASTRA-sim
+// 1.0: "topologies-per-dim", "units-count", "links-count", "link-bandwidth", "link-latency".
 #pragma once
 
 #include <cstdint>
@@ -22,6 +23,7 @@ struct AstraNetwork {
   std::vector<int64_t> ranks;         // by dimension
   std::vector<double> bandwidth;      // byte/s; may be empty
   std::vector<double> latency;        // seconds; may be empty
+  int64_t ignored = 0;                // keys that do not act here
 };
 
 // kBadFile: "<file>:<line>: ...".

@@ -357,8 +357,19 @@ void NoteLayers(const LayerWorkload& workload, const Groups& groups, Notes* note
              unneeded ? 1 : 0);
 }
 
+// What a pipeline waits while it fills and drains, as a share of the passes' time of its
+// micro-batches, which SimAI adds to the end.
+double BubbleOf(const LayerWorkload& workload, const Groups& groups, const LayerOptions& options) {
+  const bool has_pipeline = options.dialect == LayerDialect::kSimAi &&
+                            workload.kind == WorkloadKind::kTransformer && groups.parallel.pp > 1;
+  const auto number = [&](const char* key) {
+    return static_cast<double>(std::max<int64_t>(1, workload.Number(key, 1)));
+  };
+  return has_pipeline ? (groups.parallel.pp - 1) / (number("ga") * number("vpp")) : 0;
+}
+
 // Numbers that are 1 or absent change nothing.
-void NoteHead(const LayerWorkload& workload, Notes* notes) {
+void NoteHead(const LayerWorkload& workload, bool has_bubble, Notes* notes) {
   constexpr std::string_view kOfPipeline[] = {"vpp", "ga", "pp_comm"};
   constexpr std::string_view kOfGroups[] = {"model_parallel_NPU_group", "ep", "pp"};
   const bool has_groups = workload.kind == WorkloadKind::kTransformer;
@@ -366,10 +377,12 @@ void NoteHead(const LayerWorkload& workload, Notes* notes) {
     const bool taken = key == "all_gpus" || key.starts_with("checkpoint") ||
                        key == kLastBottomLayer ||
                        (has_groups && std::ranges::find(kOfGroups, key) != std::end(kOfGroups));
-    if (number <= 1 || taken) {
+    if (number <= 1 || taken || (has_bubble && (key == "vpp" || key == "ga"))) {
       continue;
     }
-    notes->Add(std::ranges::find(kOfPipeline, key) != std::end(kOfPipeline)
+    notes->Add(has_bubble && key == "pp_comm"
+                   ? "transfers between the stages of the pipeline (pp_comm) take no time"
+               : std::ranges::find(kOfPipeline, key) != std::end(kOfPipeline)
                    ? "header numbers about the pipeline (vpp, ga, pp_comm) are left out"
                    : "header numbers that the kind of parallelism does not use are left out");
   }
@@ -393,7 +406,7 @@ void NoteMeaning(const LayerWorkload& workload,
   notes->Add("pipeline stages do not wait for each other: the file has the layers of one stage",
              groups.parallel.pp > 1 ? groups.parallel.pp : 0);
   NoteLayers(workload, groups, notes);
-  NoteHead(workload, notes);
+  NoteHead(workload, BubbleOf(workload, groups, options) > 0, notes);
 }
 
 // The groups of every rank; all share the program of rank 0.
@@ -445,6 +458,7 @@ Result<ImportResult> ImportLayersText(std::string_view text,
   ImportResult result;
   result.bytes_read = static_cast<int64_t>(text.size());
   result.tasks = static_cast<int64_t>(tasks.tasks().tasks.size()) * ranks;
+  result.bubble = BubbleOf(workload, groups, layers);
   NoteMeaning(workload, groups, layers, &result.notes);
   AddRanks(groups, *std::move(lowered), &assembly);
   return FinishImport(std::move(assembly), options, std::move(result), file).result;

@@ -84,7 +84,7 @@ bool IsCollective(const KinetoRange& task) {
   kernel.remove_prefix(kernel.starts_with("void ") ? std::string_view("void ").size() : 0);
   const bool is_of_library = std::ranges::any_of(
       kLibraries, [&](std::string_view library) { return kernel.starts_with(library); });
-  return !task.collective.name.empty() ||
+  return !task.collective().name.empty() ||
          (is_of_library && kernel.find("Kernel") != std::string_view::npos);
 }
 

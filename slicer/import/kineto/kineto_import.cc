@@ -325,8 +325,8 @@ int64_t HighestRank(const KinetoTrace& trace, int64_t rank) {
   int64_t highest = rank;
   for (const std::vector<KinetoRange>* ranges : {&trace.issues, &trace.tasks}) {
     for (const KinetoRange& range : *ranges) {
-      if (!range.collective.ranks().empty()) {
-        highest = std::max<int64_t>(highest, range.collective.ranks().back());
+      if (!range.collective().ranks().empty()) {
+        highest = std::max<int64_t>(highest, range.collective().ranks().back());
       }
     }
   }

@@ -39,15 +39,15 @@ class CollectiveNotes {
 
   [[nodiscard]] const KinetoCollective& At(const KinetoRange& task, const KinetoRange& call) const {
     const auto thread = of_thread_.find(call.thread);
-    if (!task.collective.name.empty() || thread == of_thread_.end()) {
-      return task.collective;
+    if (!task.collective().name.empty() || thread == of_thread_.end()) {
+      return task.collective();
     }
     // Ranges of one thread nest; those that issue collectives do not contain another such range.
     const auto after =
         std::ranges::upper_bound(thread->second, call.begin_ns, {}, &KinetoRange::begin_ns);
     const bool within =
         after != thread->second.begin() && call.begin_ns < (*std::prev(after))->end_ns();
-    return within ? (*std::prev(after))->collective : task.collective;
+    return within ? (*std::prev(after))->collective() : task.collective();
   }
 
  private:

@@ -92,8 +92,27 @@ TraceCategory TraceCategoryOf(std::string_view text) {
                                                                          : TraceCategory::kOther;
 }
 
+void TraceEvent::Clear() {
+  const auto take = [](auto* kept) {
+    kept->clear();
+    return std::move(*kept);
+  };
+  KinetoRange empty;
+  empty.name = take(&range.name);
+  range = std::move(empty);
+  if (has_collective) {
+    collective = KinetoCollective();
+  }
+  *static_cast<TraceEventNumbers*>(this) = {};
+  for (std::string* const text : {&group_ranks, &input_type}) {
+    text->clear();
+  }
+  input_dims.clear();
+  dims.clear();
+}
+
 void TraceEvents::Take(TraceEvent* event) {
-  if (event->phase == 'X') {
+  if (event->phase == 'X' || (event->phase == '\0' && event->has_duration)) {
     Keep(event);
   } else if (event->phase == 'B' || event->phase == 'E') {
     if (event->has_time) {
@@ -130,7 +149,7 @@ void TraceEvents::Keep(TraceEvent* event) {
   if (kept == nullptr) {
     return;
   }
-  if (kept != &trace_.calls) {
+  if (kept != &trace_.calls && kept != &trace_.steps) {
     FillCollective(event);
   }
   range.stream = range.stream < 0 ? range.thread : range.stream;
@@ -164,7 +183,8 @@ std::vector<KinetoRange>* TraceEvents::ListOf(const TraceEvent& event) {
 }
 
 void TraceEvents::FillCollective(TraceEvent* event) {
-  KinetoCollective& collective = event->range.collective;
+  KinetoCollective& collective = event->collective;
+  event->has_collective = true;
   collective.elements =
       std::clamp<int64_t>(std::max(event->in_elements, event->out_elements), 0, kMaxTraceElements);
   collective.members = rank_lists_.ListOf(event->group_ranks, event->group_size);
@@ -178,6 +198,13 @@ void TraceEvents::FillCollective(TraceEvent* event) {
     if (collective.dtype.empty()) {
       collective.dtype = event->input_type;
     }
+  }
+  const bool is_noted = !collective.name.empty() || !collective.dtype.empty() ||
+                        !collective.group.empty() || collective.members != nullptr ||
+                        collective.elements > 0 || collective.size > 0 || collective.source >= 0 ||
+                        collective.destination >= 0;
+  if (is_noted) {
+    event->range.noted = std::make_shared<KinetoCollective>(std::move(collective));
   }
 }
 

@@ -17,22 +17,30 @@ enum class TraceCategory : uint8_t { kOther, kTask, kCall, kGpuRange, kFunction,
 
 TraceCategory TraceCategoryOf(std::string_view text);
 
-// The fields of one event that are looked at.
-struct TraceEvent {
-  KinetoRange range;
+struct TraceEventNumbers {
   char phase = 0;
   TraceCategory category = TraceCategory::kOther;
-  std::string group_ranks;  // "[0, 1]"
   int64_t in_elements = 0;  // from the kernel's metadata
   int64_t out_elements = 0;
   int64_t group_size = 0;
-  int64_t function = 0;                    // that PyTorch recorded
+  int64_t function = 0;  // that PyTorch recorded
+  KinetoMemory memory;
+  bool has_time = false;        // that is a number
+  bool has_duration = false;    // that is a number, and not negative
+  bool has_collective = false;  // something of it is noted
+};
+
+// The fields of one event that are looked at.
+struct TraceEvent : TraceEventNumbers {
+  KinetoRange range;  // without its collective, which is:
+  KinetoCollective collective;
+  std::string group_ranks;                 // "[0, 1]"
   std::vector<int64_t> input_dims;         // elements of each input; from the host's range
   std::string input_type;                  // of the first one
   std::vector<std::vector<int64_t>> dims;  // of the inputs of products
-  KinetoMemory memory;
-  bool has_time = false;      // that is a number
-  bool has_duration = false;  // that is a number, and not negative
+
+  // Makes it a new one, which keeps the room that texts have.
+  void Clear();
 };
 
 // Takes events in the order of the file.

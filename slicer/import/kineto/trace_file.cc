@@ -1,6 +1,7 @@
 #include "slicer/import/kineto/trace_file.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <limits>
@@ -11,13 +12,13 @@
 
 #include <fmt/format.h>
 #include <rapidjson/error/en.h>
-#include <rapidjson/memorystream.h>
 #include <rapidjson/reader.h>
 
 #include "graph/base/parse_number.h"
 #include "graph/validate/limits.h"
 #include "slicer/import/kineto/execution_trace.h"
 #include "slicer/import/kineto/product_shapes.h"
+#include "slicer/import/kineto/text_stream.h"
 #include "slicer/import/kineto/trace_events.h"
 #include "slicer/import/kineto/trace_keys.h"
 
@@ -93,7 +94,7 @@ class TraceHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Trac
 
   bool StartObject() {
     if (IsEventList()) {
-      event_ = TraceEvent();
+      event_.Clear();
     } else if (IsGroupList()) {
       listed_name_.clear();
       listed_ranks_.clear();
@@ -214,9 +215,14 @@ class TraceHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Trac
     }
   }
 
+  KinetoCollective& Noted() {
+    event_.has_collective = true;
+    return event_.collective;
+  }
+
   // Where a text among the arguments is kept; null: it is not.
   std::string* TextOf(TraceKey key) {
-    KinetoCollective& collective = event_.range.collective;
+    KinetoCollective& collective = Noted();
     return key == TraceKey::kCollective        ? &collective.name
            : key == TraceKey::kDataType        ? &collective.dtype
            : key == TraceKey::kCollectiveGroup ? &collective.group
@@ -224,8 +230,14 @@ class TraceHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Trac
                                                : nullptr;
   }
 
-  // Some tools write all numbers as text.
+  // Some tools write all numbers as text, and ids to the base 16.
   static bool ReadNumber(std::string_view text, TraceNumber* number) {
+    if (text.starts_with("0x")) {
+      const auto [end, error] =
+          std::from_chars(text.data() + 2, text.data() + text.size(), number->id, 16);
+      number->amount = static_cast<double>(number->id);
+      return error == std::errc() && end == text.data() + text.size();
+    }
     if (!ParseNumber(text, &number->amount)) {
       return false;
     }
@@ -329,9 +341,9 @@ class TraceHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Trac
       case TraceKey::kBytes:
         return &range.bytes;
       case TraceKey::kSource:
-        return &range.collective.source;
+        return &Noted().source;
       case TraceKey::kDestination:
-        return &range.collective.destination;
+        return &Noted().destination;
       case TraceKey::kCollectiveSize:
         return &event_.group_size;
       case TraceKey::kInElements:
@@ -387,26 +399,6 @@ class TraceHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Trac
   std::vector<std::pair<std::string, int64_t>> whole_groups_;  // listed without ranks: all, if so
 };
 
-// The library's own does not look whether it got memory.
-class ThrowingAllocator {
- public:
-  static constexpr bool kNeedFree = true;
-
-  static void* Malloc(size_t size) { return size == 0 ? nullptr : ::operator new(size); }
-
-  static void* Realloc(void* old, size_t old_size, size_t size) {
-    void* const grown = Malloc(size);
-    std::copy_n(static_cast<const char*>(old), std::min(old_size, size), static_cast<char*>(grown));
-    Free(old);
-    return grown;
-  }
-
-  static void Free(void* memory) { ::operator delete(memory); }
-
-  bool operator==(const ThrowingAllocator&) const { return true; }
-  bool operator!=(const ThrowingAllocator&) const { return false; }
-};
-
 // A task knows the number of its call, and each process counts its calls by itself.
 Status RefuseProcesses(const KinetoTrace& trace, const std::string& file) {
   const auto is_of_first = [&](const KinetoRange& call) {
@@ -449,11 +441,11 @@ Result<KinetoTrace> ReadKinetoTrace(std::string_view bytes,
     return BadFile(fmt::format("{}: is empty", file));
   }
   TraceHandler handler(range, parts, &trace);
-  rapidjson::GenericReader<rapidjson::UTF8<>, rapidjson::UTF8<>, ThrowingAllocator> reader;
+  TextReader reader;
   if (bytes.starts_with(kByteOrderMark)) {
     bytes.remove_prefix(kByteOrderMark.size());
   }
-  rapidjson::MemoryStream stream(bytes.data(), bytes.size());
+  TextStream stream(bytes);
   const rapidjson::ParseResult parsed =
       reader.Parse<rapidjson::kParseNanAndInfFlag>(stream, handler);  // which limits the depth
   trace.is_cut_off =
@@ -470,7 +462,8 @@ Result<KinetoTrace> ReadKinetoTrace(std::string_view bytes,
   }
   handler.Finish();
   CompleteGroups(&trace);
-  if (trace.tasks.empty() || trace.calls.empty()) {
+  const bool needs_calls = parts == KinetoParts::kCalls;
+  if (trace.tasks.empty() || (needs_calls && trace.calls.empty())) {
     return BadFile(fmt::format(
         "{}: contains no {}{}; profile with ProfilerActivity.CPU and ProfilerActivity.CUDA", file,
         trace.tasks.empty() ? "kernels of a GPU" : "calls of CUDA",
@@ -485,8 +478,9 @@ Result<KinetoTrace> ReadKinetoTrace(std::string_view bytes,
 void CompleteGroups(KinetoTrace* trace) {
   for (std::vector<KinetoRange>* ranges : {&trace->issues, &trace->tasks}) {
     for (KinetoRange& range : *ranges) {
-      KinetoCollective& noted = range.collective;
-      noted.members = WholeGroup(trace->groups, noted.group, noted.size, noted.members);
+      if (KinetoCollective* const noted = range.noted.get(); noted != nullptr) {
+        noted->members = WholeGroup(trace->groups, noted->group, noted->size, noted->members);
+      }
     }
   }
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,14 +38,18 @@ struct KinetoRange {
   std::string name;
   TimeNs begin_ns = 0;
   DurationNs duration_ns = 0;
-  int64_t thread = -1;       // of the host
-  int64_t device = 0;        // GPU: of the process
-  int64_t stream = -1;       // GPU: as CUPTI numbers them
-  int64_t correlation = -1;  // shared by a call and the GPU task that it launched
-  int64_t bytes = 0;         // of a copy or memset; 0: not stated
-  int64_t process = -1;      // of the host; -1: not stated
-  KinetoCollective collective;
+  int64_t thread = -1;                      // of the host
+  int64_t device = 0;                       // GPU: of the process
+  int64_t stream = -1;                      // GPU: as CUPTI numbers them
+  int64_t correlation = -1;                 // shared by a call and the GPU task that it launched
+  int64_t bytes = 0;                        // of a copy or memset; 0: not stated
+  int64_t process = -1;                     // of the host; -1: not stated
+  std::shared_ptr<KinetoCollective> noted;  // null: nothing
 
+  [[nodiscard]] const KinetoCollective& collective() const {
+    static const KinetoCollective none;
+    return noted == nullptr ? none : *noted;
+  }
   [[nodiscard]] TimeNs end_ns() const { return begin_ns + duration_ns; }
 };
 

@@ -2,8 +2,9 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <iterator>
 #include <utility>
-#include <vector>
 
 namespace prism::slicer {
 namespace {
@@ -56,30 +57,43 @@ constexpr std::pair<std::string_view, TraceKey> kKeys[] = {
     {"Total Reserved", TraceKey::kReserved},
 };
 
-constexpr size_t kLongest = 24;  // more than any of them has
+constexpr size_t kSlots = 512;
 
-using KeysOfLength = std::array<std::vector<std::pair<std::string_view, TraceKey>>, kLongest>;
-
-KeysOfLength ByLength() {
-  KeysOfLength keys;
-  for (const auto& key : kKeys) {
-    keys.at(key.first.size()).push_back(key);
-  }
-  return keys;
+constexpr size_t SlotOf(std::string_view text) {
+  return (text.size() * 31 + static_cast<unsigned char>(text.front()) * 7 +
+          static_cast<unsigned char>(text.back()) * 13) %
+         kSlots;
 }
+
+// Places in kKeys, counted from 1: of the first key of a slot, and of the next one after a key.
+struct KeyTable {
+  std::array<uint8_t, kSlots> first = {};
+  std::array<uint8_t, std::size(kKeys) + 1> next = {};
+};
+
+constexpr KeyTable TableOfKeys() {
+  KeyTable table;
+  for (size_t key = 0; key < std::size(kKeys); ++key) {
+    uint8_t& first = table.first[SlotOf(kKeys[key].first)];
+    table.next[key + 1] = first;
+    first = static_cast<uint8_t>(key + 1);
+  }
+  return table;
+}
+
+constexpr KeyTable kTable = TableOfKeys();
 
 }  // namespace
 
 TraceKey TraceKeyOf(std::string_view text) {
-  static const KeysOfLength keys = ByLength();
-  if (text.size() < kLongest) {
-    for (const auto& [known, key] : keys[text.size()]) {
-      if (known.front() == text.front() && known == text) {
-        return key;
-      }
-    }
+  if (text.empty()) {
+    return TraceKey::kOther;
   }
-  return TraceKey::kOther;
+  size_t key = kTable.first[SlotOf(text)];
+  while (key != 0 && kKeys[key - 1].first != text) {
+    key = kTable.next[key];
+  }
+  return key == 0 ? TraceKey::kOther : kKeys[key - 1].second;
 }
 
 }  // namespace prism::slicer

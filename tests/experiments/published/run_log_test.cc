@@ -113,6 +113,46 @@ TEST(RunLog, of_nanotron_and_of_a_trainer) {
               AllOf(Contains(Pair("samples_per_s", "33.2")), Contains(Pair("global_batch", "64"))));
 }
 
+TEST(RunLog, as_older_releases_and_launchers_write_them) {
+  const auto columns_of = [](const std::string& log) {
+    const Result<Columns> columns = ReadRunLog(log, "run.log");
+    EXPECT_TRUE(columns.ok()) << columns.status().message();
+    return columns.ok() ? *columns : Columns();
+  };
+  EXPECT_THAT(columns_of("[default0]:  num_layers ...................... 4\n"
+                         "0:   swiglu .................................. True\n"
+                         "> loading dataset ............................ done\n"
+                         "3: [2025-01-01 10:00:00.1] iteration 2/ 9 | elapsed time per iteration "
+                         "(ms): 100.0 |\n"),
+              AllOf(Contains(Pair("layers", "4")), Contains(Pair("iter_time_s", "0.1")),
+                    Contains(Pair("extra", "num-layers=4;swiglu"))));
+  EXPECT_EQ(columns_of("Epoch 0: global_step=5, train_step_timing in s=5.61\n").at("iter_time_s"),
+            "5.61");
+  EXPECT_EQ(columns_of("step: 10  loss: 4.1  wps: 5,878  mfu: 34.42%\n").at("tokens_per_s_per_gpu"),
+            "5878");
+  EXPECT_EQ(
+      columns_of("iteration: 3 / 9 | time_per_iteration_ms: 1.5K | lr: 1\n").at("iter_time_s"),
+      "1.5");
+  EXPECT_EQ(columns_of("0/10, SamplesPerSec=33.5\n").at("samples_per_s"), "33.5");
+}
+
+TEST(RunLog, of_a_progress_bar) {
+  const auto seconds = [](const std::string& more) {
+    const Result<Columns> columns = ReadRunLog(
+        "  Instantaneous batch size per device = 4\n"
+        "Loading checkpoint shards: 100%|####| 2/2 [00:09<00:00,  4.50s/it]\r"
+        "  3%|#   | 30/1000 [00:45<24:15,  1.50s/it]\r"
+        "Map: 100%|####| 9/9 [00:09<00:00, 800.00 examples/s]\n" +
+            more,
+        "run.log");
+    EXPECT_TRUE(columns.ok()) << columns.status().message();
+    return columns->contains("iter_time_s") ? columns->at("iter_time_s") : "";
+  };
+  EXPECT_EQ(seconds(""), "1.5");
+  EXPECT_EQ(seconds("Steps:  10%|#  | 100/1000 [02:30<22:30,  2.00it/s, loss=0.1]"), "0.5");
+  EXPECT_EQ(seconds("{'train_samples_per_second': 33.2}"), "");
+}
+
 TEST(RunLog, of_nothing_known_lists_what_is) {
   const Result<Columns> columns = ReadRunLog("hello\nworld\n\x1b", "run.log");
   ASSERT_FALSE(columns.ok());

@@ -246,6 +246,73 @@ TEST(FlightCompare, names_who_is_missing_and_where) {
   EXPECT_TRUE(CompareDumps(dumps).gaps.empty());
 }
 
+// Rank 1 waits for a message that rank 0 has not sent; then both have called it, of other sizes;
+// then neither's call has ended.
+TEST(FlightCompare, names_messages_that_only_one_side_has_called) {
+  constexpr const char* kReceive = "nccl:recv 1<-0";
+  std::map<uint32_t, FlightDump> dumps = {{0, Dump({kSum, kSend})},
+                                          {1, Dump({kSum, kReceive, kReceive})}};
+  EXPECT_TRUE(CompareDumps({dumps.begin(), std::next(dumps.begin())}).gaps.empty());
+  dumps[1].entries[2].state = "started";
+  const FlightComparison comparison = CompareDumps(dumps);
+  ASSERT_EQ(comparison.gaps.size(), 1U);
+  EXPECT_EQ(comparison.gaps[0].call, &dumps[1].entries[2]);
+  EXPECT_THAT(comparison.gaps[0].missing, ::testing::ElementsAre(0));
+  // A dump that begins later has the messages that have not ended.
+  dumps[1].entries.erase(dumps[1].entries.begin(), dumps[1].entries.begin() + 2);
+  EXPECT_THAT(CompareDumps(dumps).gaps.at(0).missing, ::testing::ElementsAre(0));
+  dumps[0].entries[1].state = "scheduled";
+  EXPECT_TRUE(CompareDumps(dumps).gaps.at(0).missing.empty());
+  dumps[1].entries[0].input.sizes = {{512}};
+  EXPECT_THAT(CompareDumps(dumps).gaps.at(0).other, ::testing::ElementsAre(1));
+  dumps.erase(0);
+  EXPECT_THAT(CompareDumps(dumps).absent, ::testing::ElementsAre(0));
+}
+
+// Of a batch only the whole ends; it has the number of the collective before it.
+TEST(FlightCompare, messages_of_a_batch_end_with_it) {
+  std::map<uint32_t, FlightDump> dumps = {
+      {0, Dump({kSum, kSend, "nccl:coalesced"})},
+      {1, Dump({kSum, "nccl:recv 1<-0", "nccl:coalesced"})},
+  };
+  for (auto& [rank, dump] : dumps) {
+    dump.entries[1].state = "scheduled";
+    dump.entries[2].of_messages = true;
+    dump.entries[2].p2p_seq_id = dump.entries[1].p2p_seq_id;
+    dump.entries[2].collective_seq_id = dump.entries[0].collective_seq_id;
+    dump = *DecodeFlightDump(EncodeFlightDump(dump), "dump");
+  }
+  EXPECT_TRUE(CompareDumps(dumps).gaps.empty());
+  dumps[0].entries.resize(1);
+  dumps[1].entries[2].state = "started";
+  ASSERT_EQ(CompareDumps(dumps).gaps.size(), 1U);
+  EXPECT_THAT(CompareDumps(dumps).gaps[0].missing, ::testing::ElementsAre(0));
+}
+
+// As torch 2.3 writes them: groups by number and unlisted, no types, one sequence.
+TEST(FlightCompare, dumps_of_version_1_are_read) {
+  const auto dump = [](const std::string& more) {
+    return *DecodeFlightDump(
+        R"({"version": "1.4", "entries": [{"record_id": 0, "pg_id": 3, "seq_id": 1,)"
+        R"( "profiling_name": "nccl:all_reduce", "input_sizes": [[8]], "output_sizes": [[8]],)"
+        R"( "state": "completed", "frames": []})" +
+            more + "]}",
+        "dump_0");
+  };
+  const std::map<uint32_t, FlightDump> dumps = {
+      {0, dump("")},
+      {1,
+       dump(R"(, {"record_id": 1, "pg_id": 3, "seq_id": 2, "profiling_name":)"
+            R"( "nccl:broadcast", "input_sizes": [], "output_sizes": [], "state": "started"})")}};
+  const FlightComparison comparison = CompareDumps(dumps);
+  EXPECT_EQ(comparison.unlisted, 1U);
+  ASSERT_EQ(comparison.gaps.size(), 1U);
+  EXPECT_EQ(comparison.gaps[0].number, 2);
+  EXPECT_THAT(comparison.gaps[0].missing, ::testing::ElementsAre(0));
+  EXPECT_THAT(DecodeFlightDump(R"({"version": "2.9", "pg_config": {}})", "d").status().message(),
+              HasSubstr("has no entries"));
+}
+
 TEST(FlightCompare, dumps_as_json_are_read_like_pickles) {
   const std::string json =
       R"({"version": "2.10", "pg_config": {"0": {"name": "0", "desc": "default_pg",)"

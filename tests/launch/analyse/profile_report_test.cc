@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/support/scratch_folder.h"
@@ -189,6 +190,17 @@ TEST_F(Profiles, ops_have_the_tasks_that_they_launched_themselves) {
   EXPECT_EQ(Number(linear, "host_ns"), 60'000);
   EXPECT_EQ(Number(linear, "host_self_ns"), 10'000);
   EXPECT_EQ(Number(RowOf(report, "ops", "(no op)"), "tasks"), 2);
+}
+
+TEST_F(Profiles, of_the_gpu_alone_have_its_times) {
+  Events events;
+  events.Add("user_annotation", "ProfilerStep#3", 0, 200)
+      .Add("user_annotation", "ProfilerStep#4", 200, 200)
+      .Add("kernel", "gemm", 50, 100, R"("stream": 7, "device": 0)")
+      .Add("kernel", "gemm", 250, 100, R"("stream": 7, "device": 0)");
+  const TableReport report = Report({Write("a.json", events.Json(1))});
+  EXPECT_EQ(Number(RowOf(report, "kernels", "gemm"), "total_ns"), 100'000);
+  EXPECT_THAT(report.notes, ::testing::Contains(::testing::HasSubstr("no calls of CUDA")));
 }
 
 TEST_F(Profiles, functions_of_python_are_the_stack_of_a_launch) {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "launch/analyse/memory/snapshot_history.h"
@@ -85,6 +86,23 @@ TEST(Snapshots, a_report_names_gaps_and_owners) {
   EXPECT_NE(text.find("19.74 %"), std::string::npos) << text;  // 15 of 76 MiB between blocks
   const std::string json = TablesJson(*report);
   EXPECT_NE(json.find("\"peak_reserved_bytes\": 62914560"), std::string::npos) << json;
+}
+
+TEST(Snapshots, a_report_says_what_it_does_not_show) {
+  SnapshotFile file = Read(SmallSnapshot());
+  HistoryEvent failed;
+  failed.event.action = replayer::AllocatorAction::kOutOfMemory;
+  failed.event.bytes = 1 << 20;
+  file.devices.front().history.push_back(failed);
+  file.devices.push_back(file.devices.front());
+  file.devices.back().device += 1;
+  const Result<TableReport> report =
+      ReportOfSnapshot(file, {.device = file.devices.front().device, .settings = {}}, "s");
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  EXPECT_THAT(report->notes,
+              ::testing::IsSupersetOf(
+                  {"has 2 devices; --device N chooses another",
+                   "1 request that found no memory is simulated as if there were room"}));
 }
 
 // Frames as torch writes them: the innermost one of the program counts, not those of torch.
