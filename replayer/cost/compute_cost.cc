@@ -175,7 +175,7 @@ double ComputeCost::AttentionSeconds(const AttentionShape& shape,
   const auto keys = static_cast<double>(shape.keys);
   const auto width = static_cast<double>(shape.width);
   const double seen = shape.causal ? 1 - std::min(1.0, queries / std::max(1.0, keys)) / 2 : 1;
-  const double flops = (shape.backward ? 2.5 : 1) * 4 * batch_heads * queries * keys * width * seen;
+  const double flops = shape.products * 4 * batch_heads * queries * keys * width * seen;
   double efficiency = shape.backward ? attention_backward_efficiency_ : attention_efficiency_;
   efficiency *= keys / (keys + attention_half_seq_) * width / (width + attention_half_head_dim_);
   const double blocks =
@@ -186,8 +186,13 @@ double ComputeCost::AttentionSeconds(const AttentionShape& shape,
   } else if (generation == AttentionGeneration::kFlash1) {
     efficiency *= 0.5;  // flash v2's paper: twice as fast as v1
   }
-  const bool fp8 = shape.type == DataType::kFloat8 && peak_fp8_ > 0;
-  const double products = flops > 0 ? flops / ((fp8 ? peak_fp8_ : peak_bf16_) * efficiency) : 0;
+  double peak = peak_bf16_;
+  if (shape.type == DataType::kFloat8 && peak_fp8_ > 0) {
+    peak = peak_fp8_;
+  } else if (shape.type == DataType::kFloat32) {
+    peak = peak_tf32_ > 0 ? peak_tf32_ / 3 : peak_fp32_;  // three products of parts of tf32
+  }
+  const double products = flops > 0 ? flops / (peak * efficiency) : 0;
   return std::max(products, BytesSeconds(static_cast<double>(shape.kv_bytes)));
 }
 

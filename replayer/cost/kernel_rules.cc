@@ -251,6 +251,20 @@ double IndexedParts(std::string_view name, const InputBytes& inputs) {
   return parts;
 }
 
+// Of how many lists a functor of torch's foreach ops reads: the second of the three numbers at the
+// end of "NameFunctor<float, LISTS, READ, RESULT>"; 1 of others.
+double ListsRead(std::string_view kernel) {
+  const size_t begin = kernel.find("Functor<");
+  if (begin == std::string_view::npos) {
+    return 1;
+  }
+  const std::string_view arguments = kernel.substr(begin, kernel.find('>', begin) - begin);
+  const size_t result = arguments.rfind(", ");
+  const size_t read = result == std::string_view::npos ? result : arguments.rfind(", ", result - 1);
+  const char digit = read == std::string_view::npos ? '1' : arguments[read + 2];
+  return digit >= '1' && digit <= '9' && result == read + 3 ? digit - '0' : 1;
+}
+
 }  // namespace
 
 std::string_view BareOpName(std::string_view op) {
@@ -266,17 +280,20 @@ std::string_view BareOpName(std::string_view op) {
 }
 
 bool IsAttentionKernel(const KernelView& view) {
-  bool attention = Contains(view.framework_op, "flash_attention") ||
-                   Contains(view.framework_op, "efficient_attention") ||
-                   Contains(view.framework_op, "cudnn_attention") ||
-                   Contains(view.framework_op, "flash_attn") ||
-                   Contains(view.framework_op, "fused_attn") ||
-                   Contains(view.framework_op, "scaled_dot_product");
-  if (!attention || view.signature.inputs.size() < 3) {
+  const auto op_names = [&](std::string_view part) { return Contains(view.framework_op, part); };
+  const bool attention = op_names("flash_attention") || op_names("efficient_attention") ||
+                         op_names("cudnn_attention") || op_names("flash_attn") ||
+                         op_names("fused_attn") || op_names("scaled_dot_product");
+  // A torch.autograd.Function, whose backward op has only the output's gradient for an input.
+  const bool function = !attention && !op_names("::") &&
+                        (op_names("Attn") || op_names("Attention") || op_names("attention"));
+  const size_t least = function && IsAttentionBackward(view) ? 1 : 3;
+  if ((!attention && !function) || view.signature.inputs.size() < least) {
     return false;
   }
-  for (std::string_view small : {"dot_do_o", "convert_dq", "elementwise", "philox", "unroll",
-                                 "reduce", "fill", "distribution", "combine"}) {
+  for (std::string_view small :
+       {"dot_do_o", "do_o_dot", "reprocess", "ostprocess", "convert_dq", "elementwise", "philox",
+        "unroll", "reduce", "fill", "clear", "distribution", "ombine"}) {
     if (Contains(view.kernel, small)) {
       return false;
     }
@@ -285,14 +302,14 @@ bool IsAttentionKernel(const KernelView& view) {
 }
 
 bool IsAttentionBackward(const KernelView& view) {
-  return Contains(view.framework_op, "backward");
+  return Contains(view.framework_op, "backward") || view.framework_op.ends_with("Backward");
 }
 
 AttentionGeneration AttentionGenerationOf(const KernelView& view) {
   const auto named = [&](std::string_view part) {
     return Contains(view.framework_op, part) || Contains(view.kernel, part);
   };
-  if (named("flash_v1")) {
+  if (named("flash_v1") || view.kernel == "_fwd_kernel" || view.kernel == "_bwd_kernel") {
     return AttentionGeneration::kFlash1;
   }
   for (std::string_view part : {"cudnn", "fused_attn", "flash_v3", "hopper"}) {
@@ -321,8 +338,8 @@ std::optional<double> TensorListBytes(const KernelView& view) {
     element = static_cast<double>(DataTypeBytes(view.signature.inputs[0].dtype));
   }
   // Adam reads parameter, gradient and two moments and writes three of them; a norm only reads;
-  // other functors read one list and write one.
-  double accesses = 2;
+  // other functors write one list.
+  double accesses = 1 + ListsRead(view.kernel);
   if (Contains(view.kernel, "Adam")) {
     accesses = 7;
   } else if (Contains(view.kernel, "Norm")) {
@@ -340,7 +357,7 @@ std::optional<double> FrameworkOpBytes(const KernelView& view) {
   // What FlashAttention launches besides its products: the sum of output times its gradient; the
   // conversion of the gradient of queries from fp32 to 16 bits, or of the output if the keys were
   // split.
-  if (Contains(view.kernel, "dot_do_o")) {
+  if (Contains(view.kernel, "dot_do_o") || Contains(view.kernel, "reprocess")) {
     return 2 * BytesOfInputs(view.signature).largest;
   }
   if (Contains(view.kernel, "convert_dq") || Contains(view.kernel, "splitkv_combine")) {
