@@ -20,6 +20,14 @@ int64_t ShareOf(int64_t whole, int64_t groups) {
 std::optional<graph::MatmulShape> FindGroupedProduct(const KernelView& view) {
   const std::string_view op = BareOpName(view.framework_op);
   const auto& inputs = view.signature.inputs;
+  if (op == "_scaled_mm" && view.kernel.find("cutlass") != std::string_view::npos &&
+      inputs.size() >= 2 && inputs[0].dims.size() == 2 && inputs[1].dims.size() == 2) {
+    return graph::MatmulShape{.m = inputs[1].dims[1],
+                              .n = inputs[0].dims[0],
+                              .k = inputs[0].dims[1],
+                              .input = inputs[0].dtype,
+                              .output = DataType::kBfloat16};
+  }
   if ((op != "_grouped_mm" && op != "_scaled_grouped_mm") || inputs.size() < 2 ||
       view.kernel.find("prepare_grouped_gemm_data") != std::string_view::npos) {
     return std::nullopt;

@@ -95,7 +95,7 @@ constexpr auto kOpRules = std::to_array<OpRule>({
     {"sum", 1, 0},
     {"tanh", 1, 1},
     {"threshold_backward", 1, 1},
-    {"topk", 1, 0.25},
+    {"topk", 1, 0},
     {"uniform", 0, 1},
     {"where", 1, 1},
     {"zero", 0, 1},
@@ -120,10 +120,16 @@ InputBytes BytesOfInputs(const graph::KernelSignature& signature) {
   return bytes;
 }
 
-// Batch normalisation reads its input once for the statistics and once to apply them.
+// Batch normalisation reads its input once for the statistics and once to apply them; libtorch's
+// own has a kernel for each, also backward.
 double BatchNormBytes(const KernelView& view) {
   const InputBytes bytes = BytesOfInputs(view.signature);
-  return bytes.sum + 2 * bytes.largest;
+  if (Contains(view.kernel, "collect_statistics") || Contains(view.kernel, "backward_reduce")) {
+    return bytes.sum;
+  }
+  const bool applies =
+      Contains(view.kernel, "transform_input") || Contains(view.kernel, "backward_elemt");
+  return bytes.sum + (applies ? 1 : 2) * bytes.largest;
 }
 
 // Layer and RMS normalisation. The backward op launches one kernel for the input's gradient (reads
@@ -251,18 +257,43 @@ double IndexedParts(std::string_view name, const InputBytes& inputs) {
   return parts;
 }
 
-// Of how many lists a functor of torch's foreach ops reads: the second of the three numbers at the
-// end of "NameFunctor<float, LISTS, READ, RESULT>"; 1 of others.
-double ListsRead(std::string_view kernel) {
-  const size_t begin = kernel.find("Functor<");
-  if (begin == std::string_view::npos) {
+// How often a kernel over lists of tensors accesses each element. "NameFunctor<float, LISTS, READ,
+// RESULT>" of torch's foreach ops reads so many lists and writes one (a norm none);
+// "FusedNameFunctor<float, LISTS...>" of an optimizer writes all but the gradients.
+double ListAccesses(std::string_view kernel) {
+  if (Contains(kernel, "Adam")) {
+    return 7;  // parameter, gradient and two moments
+  }
+  if (Contains(kernel, "Norm")) {
     return 1;
   }
+  const size_t begin = kernel.find("Functor<");
+  if (begin == std::string_view::npos) {
+    return 2;
+  }
   const std::string_view arguments = kernel.substr(begin, kernel.find('>', begin) - begin);
-  const size_t result = arguments.rfind(", ");
-  const size_t read = result == std::string_view::npos ? result : arguments.rfind(", ", result - 1);
-  const char digit = read == std::string_view::npos ? '1' : arguments[read + 2];
-  return digit >= '1' && digit <= '9' && result == read + 3 ? digit - '0' : 1;
+  const auto number = [&](size_t comma) {
+    return arguments[comma + 2] >= '1' && arguments[comma + 2] <= '9' ? arguments[comma + 2] - '0'
+                                                                      : 1;
+  };
+  const size_t last = arguments.rfind(", ");
+  if (last == std::string_view::npos) {
+    return 2;
+  }
+  if (Contains(kernel, "FusedSgd")) {
+    return 2 * number(last) - 1;
+  }
+  const size_t before = arguments.rfind(", ", last - 1);
+  return before == std::string_view::npos ? 2 : 1 + number(before);
+}
+
+// Kernels beside those that read an op's tensors: they count, and are as large as their launch.
+bool KeepsCount(const KernelView& view) {
+  const auto named = [&](std::string_view part) { return Contains(view.kernel, part); };
+  return named("batch_norm_calc_invstd") || named("DeviceCompactInit") || named("DeviceScanInit") ||
+         named("SingleTileKernel") || named("ScanByKey") ||
+         (named("mbtopk::") && !named("computeBlockDigitCounts") && !named("gatherTopK")) ||
+         (view.framework_op == "aten::topk" && named("SortKVInPlace"));
 }
 
 }  // namespace
@@ -337,15 +368,7 @@ std::optional<double> TensorListBytes(const KernelView& view) {
   if (!view.signature.inputs.empty()) {
     element = static_cast<double>(DataTypeBytes(view.signature.inputs[0].dtype));
   }
-  // Adam reads parameter, gradient and two moments and writes three of them; a norm only reads;
-  // other functors write one list.
-  double accesses = 1 + ListsRead(view.kernel);
-  if (Contains(view.kernel, "Adam")) {
-    accesses = 7;
-  } else if (Contains(view.kernel, "Norm")) {
-    accesses = 1;
-  }
-  double bytes = blocks * kChunk * element * accesses;
+  double bytes = blocks * kChunk * element * ListAccesses(view.kernel);
   return inputs.sum > 0 ? std::min(bytes, 2 * inputs.sum) : bytes;
 }
 
@@ -362,6 +385,9 @@ std::optional<double> FrameworkOpBytes(const KernelView& view) {
   }
   if (Contains(view.kernel, "convert_dq") || Contains(view.kernel, "splitkv_combine")) {
     return 3 * BytesOfInputs(view.signature).largest;
+  }
+  if (KeepsCount(view)) {
+    return Threads(view.signature) * 4 * 8;
   }
   if (view.framework_op.starts_with("fused::")) {
     return BytesOfInputs(view.signature).sum;

@@ -50,6 +50,35 @@ class CostMatmul : public ::testing::Test {
   graph::Graph graph_;
 };
 
+// 8.6 has one unit for 64 bits where it has 64 for 32; a complex product is four real ones.
+TEST_F(CostMatmul, double_precision_and_complex_products_go_by_their_units) {
+  Set("gpu.matmul_half_k", 0);
+  const auto time = [&](const char* kernel, DataType type) {
+    graph_.signatures[0].matmul = {2048, 2048, 2048, 1, type, type};
+    const auto ns = static_cast<double>(Cost("aten::mm", kernel, {}).duration_ns);
+    graph_.signatures[0].matmul = {};
+    return ns;
+  };
+  graph_.cluster.gpu.compute_major = 8;
+  graph_.cluster.gpu.compute_minor = 0;
+  const double single = time("cublasSgemm", DataType::kFloat32);
+  EXPECT_NEAR(time("cublasDgemm", DataType::kFloat64) / single, 1, 1e-3);
+  EXPECT_NEAR(time("cublasCgemm", DataType::kUnknown) / single, 4, 1e-3);
+  graph_.cluster.gpu.compute_minor = 6;
+  EXPECT_NEAR(time("cublasDgemm", DataType::kFloat64) / single, 64, 0.1);
+  EXPECT_NEAR(time("cublasZgemm", DataType::kUnknown) / single, 256, 0.5);
+}
+
+// With a scale per row, libtorch launches CUTLASS's kernel itself.
+TEST_F(CostMatmul, products_of_8_bits_are_products_in_either_library) {
+  const graph::TensorShape a = {DataType::kFloat8, {1024, 4096}};
+  const graph::TensorShape b = {DataType::kFloat8, {4096, 2048}};
+  const KernelCost own = Cost("aten::_scaled_mm", "cutlass::Kernel2<sm89>", {a, b});
+  EXPECT_STREQ(own.rule, "matmul");
+  EXPECT_EQ(own.duration_ns,
+            Product({2048, 1024, 4096, 1, DataType::kFloat8, DataType::kBfloat16}));
+}
+
 // Rows of both operands are multiples of 16 bytes, those of the result are not.
 TEST_F(CostMatmul, rows_of_the_result_count_for_alignment) {
   Set("gpu.matmul_misaligned_factor", 11);

@@ -106,6 +106,26 @@ TEST(KernelRules, attention_of_an_autograd_function_is_told_by_its_name) {
   EXPECT_LT(time("MyAttention", "at::native::vectorized_elementwise_kernel", 3), forward / 4);
 }
 
+// The tensor takes 80,000 ns to read once; kernels that keep count beside it have one block.
+TEST(KernelRules, kernels_that_only_keep_count_cost_their_launch) {
+  const auto time = [](const char* op, const char* kernel) {
+    graph::Graph graph = OneKernel(op, kernel, {{DataType::kFloat32, {1000, 1000}}});
+    graph.signatures[0].grid = {1, 1, 1};
+    graph.signatures[0].block = {256, 1, 1};
+    return CostSignatures(graph)[0].duration_ns - kGap;
+  };
+  EXPECT_EQ(time("aten::topk", "mbtopk::computeBlockDigitCounts"), 80'000);
+  EXPECT_EQ(time("aten::native_batch_norm", "batch_norm_collect_statistics_kernel"), 80'000);
+  EXPECT_EQ(time("aten::native_batch_norm", "batch_norm_transform_input_kernel"), 160'000);
+  for (const auto& [op, kernel] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"aten::topk", "mbtopk::computeDigitCumSum"},
+           {"aten::topk", "at::native::bitonicSortKVInPlace"},
+           {"aten::nonzero", "DeviceReduceSingleTileKernel"},
+           {"aten::native_batch_norm", "elementwise_kernel<batch_norm_calc_invstd>"}}) {
+    EXPECT_LE(time(op, kernel), kGap) << kernel;
+  }
+}
+
 // 10 blocks of a chunk of 65,536 elements of 4 bytes each, at 50 GB/s.
 TEST(KernelRules, kernels_over_lists_move_the_lists_that_their_functor_names) {
   const auto passes = [](const std::string& functor) {
@@ -126,6 +146,7 @@ TEST(KernelRules, kernels_over_lists_move_the_lists_that_their_functor_names) {
   EXPECT_NEAR(passes("TernaryOpScalarFunctor<float, 2, 2, 0>, LerpFunctor<float>"), 3, 1e-3);
   EXPECT_NEAR(passes("PointwiseOpScalarFunctor<float, 3, 3, 0>, std::divides<float>"), 4, 1e-3);
   EXPECT_NEAR(passes("FusedAdamMathFunctor<float, 4, (ADAM_MODE)0, false>"), 7, 1e-3);
+  EXPECT_NEAR(passes("FusedSgdMathFunctor<float, 3>"), 5, 1e-3);
   EXPECT_NEAR(passes("LpNormFunctor<float, (NormType)1, float, 1, 1, 0>"), 1, 1e-3);
 }
 
