@@ -44,8 +44,17 @@ std::optional<int64_t> PackedSequences(const graph::KernelSignature& signature) 
   return found == signature.inputs.end() ? std::nullopt : std::optional(found->dims[0] - 1);
 }
 
+// FlexAttention without a mask has one block of all queries and keys, which its lists then say.
+bool HasOneBlock(const std::vector<graph::TensorShape>& inputs) {
+  const auto list = std::ranges::find_if(inputs, [](const graph::TensorShape& input) {
+    return input.dtype == DataType::kInt32 && input.dims.size() == 3;
+  });
+  return list != inputs.end() && list->dims[2] == 1;
+}
+
 // Of the five products of a backward pass, two are those of the forward pass. Triton's kernels are
-// often two, for the gradients of keys and values and for that of queries, of four and three.
+// often two, for the gradients of keys and values and for that of queries, of four and three;
+// FlexAttention's does both.
 double ProductsOf(std::string_view kernel, bool backward) {
   if (!backward) {
     return 1;
@@ -53,6 +62,9 @@ double ProductsOf(std::string_view kernel, bool backward) {
   const auto named = [&](std::string_view part) {
     return kernel.find(part) != std::string_view::npos;
   };
+  if (named("flex_attention")) {
+    return 3.5;
+  }
   const bool queries = named("dq");
   const bool keys = named("dkdv") || named("dk_dv");
   return queries == keys ? 2.5 : keys ? 2 : 1.5;
@@ -78,8 +90,9 @@ std::optional<AttentionShape> FindAttention(const KernelView& view) {
   shape.names_mask = named.has_value();
   shape.products = ProductsOf(view.kernel, shape.backward);
   const auto& inputs = view.signature.inputs;
+  const bool flex = view.kernel.find("flex_attention") != std::string_view::npos;
   const bool gradient_only = shape.backward && inputs.size() < 3;
-  const size_t first = shape.backward && !gradient_only ? 1 : 0;
+  const size_t first = shape.backward && !gradient_only && !flex ? 1 : 0;
   const size_t second = gradient_only ? first : first + 1;
   if (inputs.size() <= second) {
     return std::nullopt;
@@ -95,7 +108,7 @@ std::optional<AttentionShape> FindAttention(const KernelView& view) {
     shape.queries = q[sequence];
     shape.keys = k[sequence];
     shape.width = q[3];
-    if (AddsToScores(shape, inputs)) {
+    if (AddsToScores(shape, inputs) || (flex && HasOneBlock(inputs))) {
       shape.causal = false;
       shape.names_mask = true;
     }

@@ -312,6 +312,11 @@ std::string_view BareOpName(std::string_view op) {
 
 bool IsAttentionKernel(const KernelView& view) {
   const auto op_names = [&](std::string_view part) { return Contains(view.framework_op, part); };
+  if (view.framework_op.starts_with("fused::triton_")) {
+    // Inductor's other kernels have the names of ops whose inputs and outputs they only touch.
+    return view.kernel.starts_with("triton_tem_") && op_names("flex_attention") &&
+           view.signature.inputs.size() >= 3;
+  }
   const bool attention = op_names("flash_attention") || op_names("efficient_attention") ||
                          op_names("cudnn_attention") || op_names("flash_attn") ||
                          op_names("fused_attn") || op_names("scaled_dot_product");

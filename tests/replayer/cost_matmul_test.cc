@@ -79,6 +79,22 @@ TEST_F(CostMatmul, products_of_8_bits_are_products_in_either_library) {
             Product({2048, 1024, 4096, 1, DataType::kFloat8, DataType::kBfloat16}));
 }
 
+// max-autotune: what Inductor's template is given says its shape.
+TEST_F(CostMatmul, templates_of_inductors_are_products) {
+  const auto bf16 = [](std::vector<int64_t> dims) { return graph::TensorShape{kType, dims}; };
+  const DurationNs product = Product({2048, 1024, 4096, 1, kType, kType});
+  const auto time = [&](const char* name, std::vector<graph::TensorShape> inputs) {
+    return Cost(std::string("fused::") + name, name, std::move(inputs)).duration_ns;
+  };
+  const graph::TensorShape result = bf16({1024, 2048});
+  EXPECT_EQ(time("triton_tem_fused_mm_0", {bf16({1024, 4096}), bf16({4096, 2048}), result}),
+            product);
+  EXPECT_EQ(time("triton_tem_fused_addmm_1",
+                 {bf16({2048}), bf16({1024, 4096}), bf16({2048, 4096}), result}),
+            product);
+  EXPECT_LT(time("triton_tem_fused_mm_0", {result, result, bf16({7, 7})}), product / 10);
+}
+
 // Rows of both operands are multiples of 16 bytes, those of the result are not.
 TEST_F(CostMatmul, rows_of_the_result_count_for_alignment) {
   Set("gpu.matmul_misaligned_factor", 11);

@@ -103,6 +103,15 @@ TEST(KernelRules, attention_of_an_autograd_function_is_told_by_its_name) {
   EXPECT_NEAR(time("_attentionBackward", "_attn_bwd_dq", 1), backward * 3 / 5, 1);
   EXPECT_NEAR(time("FlashAttnFunc", "_fwd_kernel", 3), 2 * forward, 1);
   EXPECT_LT(time("FlashAttnFuncBackward", "_bwd_preprocess_do_o_dot", 1), backward / 4);
+  EXPECT_LT(time("fused::triton_poi_fused__scaled_dot_product_flash_attention_clone_0",
+                 "triton_poi_fused__scaled_dot_product_flash_attention_clone_0", 3),
+            forward / 4);
+  EXPECT_NEAR(
+      time("fused::triton_tem_fused_flex_attention_4", "triton_tem_fused_flex_attention_4", 3),
+      forward, 1);
+  EXPECT_NEAR(time("fused::triton_tem_fused_flex_attention_backward_1",
+                   "triton_tem_fused_flex_attention_backward_1", 5),
+              backward * 3.5 / 2.5, 1);
   EXPECT_LT(time("MyAttention", "at::native::vectorized_elementwise_kernel", 3), forward / 4);
 }
 
