@@ -95,7 +95,7 @@ constexpr auto kOpRules = std::to_array<OpRule>({
     {"sum", 1, 0},
     {"tanh", 1, 1},
     {"threshold_backward", 1, 1},
-    {"topk", 1, 0},
+    {"topk", 1, 0.25},
     {"uniform", 0, 1},
     {"where", 1, 1},
     {"zero", 0, 1},
