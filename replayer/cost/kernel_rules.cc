@@ -383,13 +383,17 @@ std::optional<double> FrameworkOpBytes(const KernelView& view) {
     return std::nullopt;
   }
   // What FlashAttention launches besides its products: the sum of output times its gradient; the
-  // conversion of the gradient of queries from fp32 to 16 bits, or of the output if the keys were
+  // conversion of the gradient of queries from fp32 to 16 bits; the sum of outputs if the keys were
   // split.
   if (Contains(view.kernel, "dot_do_o") || Contains(view.kernel, "reprocess")) {
     return 2 * BytesOfInputs(view.signature).largest;
   }
-  if (Contains(view.kernel, "convert_dq") || Contains(view.kernel, "splitkv_combine")) {
+  if (Contains(view.kernel, "convert_dq")) {
     return 3 * BytesOfInputs(view.signature).largest;
+  }
+  if (Contains(view.kernel, "splitkv_combine")) {
+    constexpr double kParts = 8;  // in fp32, as large as the queries; how many decides little
+    return (1 + 2 * kParts) * static_cast<double>(view.signature.inputs[0].Bytes());
   }
   if (KeepsCount(view)) {
     return Threads(view.signature) * 4 * 8;

@@ -112,6 +112,11 @@ TEST(KernelRules, attention_of_an_autograd_function_is_told_by_its_name) {
   EXPECT_NEAR(time("fused::triton_tem_fused_flex_attention_backward_1",
                    "triton_tem_fused_flex_attention_backward_1", 5),
               backward * 3.5 / 2.5, 1);
+  // The output of split keys is as small as the queries, however long the cache.
+  const graph::Graph combine =
+      OneKernel("aten::_flash_attention_forward", "flash_fwd_splitkv_combine_kernel",
+                {{DataType::kBfloat16, {1, 1, 8, 64}}, {DataType::kBfloat16, {1, 1 << 20, 8, 64}}});
+  EXPECT_LT(CostSignatures(combine)[0].duration_ns, 10'000);
   EXPECT_LT(time("MyAttention", "at::native::vectorized_elementwise_kernel", 3), forward / 4);
 }
 
