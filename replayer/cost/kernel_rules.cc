@@ -392,8 +392,7 @@ std::optional<double> FrameworkOpBytes(const KernelView& view) {
     return 3 * BytesOfInputs(view.signature).largest;
   }
   if (Contains(view.kernel, "splitkv_combine")) {
-    constexpr double kParts = 8;  // in fp32, as large as the queries; how many decides little
-    return (1 + 2 * kParts) * static_cast<double>(view.signature.inputs[0].Bytes());
+    return 3 * static_cast<double>(view.signature.inputs[0].Bytes());  // as large as the queries
   }
   if (KeepsCount(view)) {
     return Threads(view.signature) * 4 * 8;
