@@ -6,6 +6,7 @@ import os
 import time
 from functools import partial
 
+import megatron.core.optimizer
 import torch
 import torch.distributed as dist
 from megatron.core import parallel_state, tensor_parallel
@@ -16,12 +17,28 @@ from megatron.core.distributed import (
 )
 from megatron.core.models.gpt import GPTModel
 from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
-from megatron.core.optimizer import OptimizerConfig, get_megatron_optimizer
+from megatron.core.optimizer import OptimizerConfig, clip_grads, get_megatron_optimizer
 from megatron.core.pipeline_parallel import get_forward_backward_func
 from megatron.core.transformer import TransformerConfig
 from megatron.core.utils import get_model_config
 
 VOCAB = 50304
+
+
+def fused_adam(params, adam_w_mode, **options):
+    kind = torch.optim.AdamW if adam_w_mode else torch.optim.Adam
+    return kind(params, fused=True, **options)
+
+
+def norm_of_list(_, __, lists, *___):
+    return torch.stack(torch._foreach_norm(lists[0])).norm().reshape(1), None
+
+
+# Without apex and Transformer Engine Megatron has kernels for each pass over a tensor, and waits for each one's norm.
+if megatron.core.optimizer.USING_PYTORCH_OPTIMIZER:
+    megatron.core.optimizer.USING_PYTORCH_OPTIMIZER = False
+    megatron.core.optimizer.Adam = fused_adam
+    clip_grads.l2_norm_impl = norm_of_list
 
 
 def build(args):

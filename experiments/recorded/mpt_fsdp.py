@@ -1,5 +1,6 @@
-"""MPT as LLM Foundry trains it with torch's FSDP: blocks of their own, bf16, gradients reduced with every micro-batch,
-recomputation by block, decoupled AdamW. Not LLM Foundry itself, which is not installed here."""
+"""MPT as LLM Foundry trained it in 2023 with torch's FSDP: blocks of their own, bf16, attention in Triton, norms in 16
+bits, gradients reduced with every micro-batch, recomputation of whole blocks, decoupled AdamW. Not LLM Foundry itself,
+which is not installed here."""
 import argparse
 import functools
 import os
@@ -14,27 +15,37 @@ from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (
 )
 from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecision, ShardingStrategy
 from torch.distributed.fsdp.wrap import ModuleWrapPolicy
+from torch.utils.checkpoint import set_checkpoint_early_stop
+
+from triton_attention import FlashAttnFunc
 
 VOCAB = 50368
+
+
+class Norm(nn.LayerNorm):
+    """Of 16 bits, where autocast would take 32 (norm_type: low_precision_layernorm)."""
+
+    def forward(self, x):
+        dtype = torch.get_autocast_dtype("cuda")
+        with torch.autocast("cuda", enabled=False):
+            return F.layer_norm(x.to(dtype), self.normalized_shape, self.weight.to(dtype), None, self.eps)
 
 
 class Block(nn.Module):
     def __init__(self, hidden, heads):
         super().__init__()
         self.heads = heads
-        self.norm_1 = nn.LayerNorm(hidden, bias=False)
+        self.norm_1 = Norm(hidden, bias=False)
         self.qkv = nn.Linear(hidden, 3 * hidden, bias=False)
         self.out = nn.Linear(hidden, hidden, bias=False)
-        self.norm_2 = nn.LayerNorm(hidden, bias=False)
+        self.norm_2 = Norm(hidden, bias=False)
         self.up = nn.Linear(hidden, 4 * hidden, bias=False)
         self.down = nn.Linear(4 * hidden, hidden, bias=False)
 
     def forward(self, x):
         b, s, hidden = x.shape
-        q, k, v = self.qkv(self.norm_1(x)).chunk(3, dim=-1)
-        q, k, v = (t.view(b, s, self.heads, -1).transpose(1, 2) for t in (q, k, v))
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.out(y.transpose(1, 2).reshape(b, s, hidden))
+        q, k, v = (t.view(b, s, self.heads, -1) for t in self.qkv(self.norm_1(x)).chunk(3, dim=-1))
+        x = x + self.out(FlashAttnFunc.apply(q, k, v).view(b, s, hidden))
         return x + self.down(F.gelu(self.up(self.norm_2(x))))
 
 
@@ -44,7 +55,7 @@ class Mpt(nn.Module):
         self.tokens = nn.Embedding(VOCAB, args.hidden)
         self.places = nn.Embedding(args.seq, args.hidden)
         self.blocks = nn.ModuleList(Block(args.hidden, args.heads) for _ in range(args.layers))
-        self.norm = nn.LayerNorm(args.hidden, bias=False)
+        self.norm = Norm(args.hidden, bias=False)
 
     def forward(self, tokens):
         x = self.tokens(tokens) + self.places(torch.arange(tokens.shape[1], device=tokens.device))
@@ -109,6 +120,11 @@ def main():
     )
     if args.recompute:
         apply_activation_checkpointing(model, check_fn=lambda module: isinstance(module, Block))
+    with set_checkpoint_early_stop(False):  # as before torch 2.1
+        train(model, args)
+
+
+def train(model, args):
     optimizer = DecoupledAdamW(model.parameters())
     loss_of = functools.partial(F.cross_entropy, ignore_index=-100)
     for step in range(args.steps):

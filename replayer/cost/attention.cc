@@ -44,6 +44,42 @@ std::optional<int64_t> PackedSequences(const graph::KernelSignature& signature) 
   return found == signature.inputs.end() ? std::nullopt : std::optional(found->dims[0] - 1);
 }
 
+// FlexAttention without a mask has one block of all queries and keys, which its lists then say.
+bool HasOneBlock(const std::vector<graph::TensorShape>& inputs) {
+  const auto list = std::ranges::find_if(inputs, [](const graph::TensorShape& input) {
+    return input.dtype == DataType::kInt32 && input.dims.size() == 3;
+  });
+  return list != inputs.end() && list->dims[2] == 1;
+}
+
+// Of the five products of a backward pass, two are those of the forward pass. Triton's kernels are
+// often two, for the gradients of keys and values and for that of queries, of four and three;
+// FlexAttention's does both.
+double ProductsOf(std::string_view kernel, bool backward) {
+  if (!backward) {
+    return 1;
+  }
+  const auto named = [&](std::string_view part) {
+    return kernel.find(part) != std::string_view::npos;
+  };
+  if (named("flex_attention")) {
+    return 3.5;
+  }
+  const bool queries = named("dq");
+  const bool keys = named("dkdv") || named("dk_dv");
+  return queries == keys ? 2.5 : keys ? 2 : 1.5;
+}
+
+// Whether a mask or bias of each pair of query and key is among the inputs: nothing is left out for
+// it, however much it hides.
+bool AddsToScores(const AttentionShape& shape, const std::vector<graph::TensorShape>& inputs) {
+  return shape.keys != shape.width &&
+         std::ranges::any_of(inputs, [&](const graph::TensorShape& input) {
+           return input.dims.size() == 4 && input.dims[2] == shape.queries &&
+                  input.dims[3] == shape.keys;
+         });
+}
+
 }  // namespace
 
 std::optional<AttentionShape> FindAttention(const KernelView& view) {
@@ -52,15 +88,19 @@ std::optional<AttentionShape> FindAttention(const KernelView& view) {
   const std::optional<bool> named = NamesCausal(view.kernel);
   shape.causal = named.value_or(true);
   shape.names_mask = named.has_value();
+  shape.products = ProductsOf(view.kernel, shape.backward);
   const auto& inputs = view.signature.inputs;
-  const size_t first = shape.backward ? 1 : 0;
-  if (inputs.size() < first + 2) {
+  const bool flex = view.kernel.find("flex_attention") != std::string_view::npos;
+  const bool gradient_only = shape.backward && inputs.size() < 3;
+  const size_t first = shape.backward && !gradient_only && !flex ? 1 : 0;
+  const size_t second = gradient_only ? first : first + 1;
+  if (inputs.size() <= second) {
     return std::nullopt;
   }
   const std::vector<int64_t>& q = inputs[first].dims;
-  const std::vector<int64_t>& k = inputs[first + 1].dims;
+  const std::vector<int64_t>& k = inputs[second].dims;
   shape.type = inputs[first].dtype;
-  shape.kv_bytes = 2 * inputs[first + 1].Bytes();
+  shape.kv_bytes = 2 * inputs[second].Bytes();
   shape.splits_keys = view.kernel.find("splitkv") != std::string_view::npos;
   if (q.size() == 4 && k.size() == 4) {
     const size_t sequence = SequenceDimension(q, k);
@@ -68,6 +108,10 @@ std::optional<AttentionShape> FindAttention(const KernelView& view) {
     shape.queries = q[sequence];
     shape.keys = k[sequence];
     shape.width = q[3];
+    if (AddsToScores(shape, inputs) || (flex && HasOneBlock(inputs))) {
+      shape.causal = false;
+      shape.names_mask = true;
+    }
     return shape;
   }
   const std::optional<int64_t> sequences = PackedSequences(view.signature);

@@ -22,18 +22,20 @@ struct AttentionShape {
   bool causal = true;       // half of the products
   bool names_mask = false;  // the name says whether it is causal; else assumed
   bool backward = false;
+  double products = 1;       // times those of the forward pass
   bool splits_keys = false;  // among blocks, so that few queries keep all SMs busy
   DataType type = DataType::kUnknown;
 };
 
 // For a kernel for which IsAttentionKernel holds. Inputs begin with q, k, v (the backward op puts
-// the output's gradient first) of
+// the output's gradient first, beside which a torch.autograd.Function has none: as many keys as
+// queries then) of
 // - [batch, heads, sequence, width], or with the two middle dimensions swapped: the sequence is the
 //   one in which there are more keys than queries, or the longer of the two;
 // - [tokens, heads, width], packed sequences, whose first tokens are given by an int32 list: they
 //   are assumed to be equally long, because the list's values are not known.
 // Training attention is causal; the names of flash kernels say if they are not. Those of cuDNN and
-// the memory-efficient ones do not say, and no input does.
+// the memory-efficient ones do not say; with a mask among the inputs, nothing is left out.
 std::optional<AttentionShape> FindAttention(const KernelView& view);
 
 // The assumption made for an iteration's attention kernels whose name does not mention a mask and

@@ -12,6 +12,21 @@
 
 namespace prism::replayer {
 
+namespace {
+
+// Of fp32's rate, by compute capability: GPUs for computing have as many or half as many units for
+// 64 bits (matrix units from A100 to H100), all others one for 64.
+double Fp64Share(const graph::GpuSpec& gpu) {
+  const int capability = 10 * gpu.compute_major + gpu.compute_minor;
+  if (capability == 80 || capability == 90) {
+    return 1;
+  }
+  const bool half = capability == 60 || capability == 70 || (capability > 90 && capability <= 100);
+  return half ? 0.5 : 1.0 / 64;
+}
+
+}  // namespace
+
 ComputeCost::ComputeCost(const graph::ClusterSpec& cluster)
     : measured_(cluster.parameters), recorded_(cluster.parameters) {
   const graph::ParameterTable& table = cluster.parameters;
@@ -21,6 +36,7 @@ ComputeCost::ComputeCost(const graph::ClusterSpec& cluster)
   peak_fp8_ = clock * table.Value("gpu.peak_fp8_flops");
   peak_tf32_ = clock * table.Value("gpu.peak_tf32_flops");
   peak_fp32_ = clock * table.Value("gpu.peak_fp32_flops");
+  peak_fp64_ = peak_fp32_ * Fp64Share(cluster.gpu);
   matmul_efficiency_ = table.Value("gpu.matmul_efficiency");
   matmul_fp4_efficiency_ = table.Value("gpu.matmul_fp4_efficiency");
   matmul_fp8_efficiency_ = table.Value("gpu.matmul_fp8_efficiency");
@@ -48,6 +64,7 @@ ComputeCost::ComputeCost(const graph::ClusterSpec& cluster)
 double ComputeCost::MatmulFlops(DataType type, std::string_view name) const {
   switch (type) {
     case DataType::kFloat8:
+    case DataType::kInt8:
       if (name.find("fp4") != std::string_view::npos && peak_fp4_ > 0) {
         return peak_fp4_ * matmul_fp4_efficiency_;
       }
@@ -57,7 +74,16 @@ double ComputeCost::MatmulFlops(DataType type, std::string_view name) const {
       return tf32 ? peak_tf32_ * matmul_efficiency_ : peak_fp32_ * matmul_fp32_efficiency_;
     }
     case DataType::kFloat64:
-      return peak_fp32_ / 2 * matmul_fp32_efficiency_;
+      return peak_fp64_ * matmul_fp32_efficiency_;
+    case DataType::kUnknown:
+      // A complex product is four real ones.
+      if (name.find("Cgemm") != std::string_view::npos) {
+        return peak_fp32_ / 4 * matmul_fp32_efficiency_;
+      }
+      if (name.find("Zgemm") != std::string_view::npos) {
+        return peak_fp64_ / 4 * matmul_fp32_efficiency_;
+      }
+      [[fallthrough]];
     default:
       return peak_bf16_ * matmul_efficiency_;
   }
@@ -175,7 +201,7 @@ double ComputeCost::AttentionSeconds(const AttentionShape& shape,
   const auto keys = static_cast<double>(shape.keys);
   const auto width = static_cast<double>(shape.width);
   const double seen = shape.causal ? 1 - std::min(1.0, queries / std::max(1.0, keys)) / 2 : 1;
-  const double flops = (shape.backward ? 2.5 : 1) * 4 * batch_heads * queries * keys * width * seen;
+  const double flops = shape.products * 4 * batch_heads * queries * keys * width * seen;
   double efficiency = shape.backward ? attention_backward_efficiency_ : attention_efficiency_;
   efficiency *= keys / (keys + attention_half_seq_) * width / (width + attention_half_head_dim_);
   const double blocks =
@@ -186,8 +212,13 @@ double ComputeCost::AttentionSeconds(const AttentionShape& shape,
   } else if (generation == AttentionGeneration::kFlash1) {
     efficiency *= 0.5;  // flash v2's paper: twice as fast as v1
   }
-  const bool fp8 = shape.type == DataType::kFloat8 && peak_fp8_ > 0;
-  const double products = flops > 0 ? flops / ((fp8 ? peak_fp8_ : peak_bf16_) * efficiency) : 0;
+  double peak = peak_bf16_;
+  if (shape.type == DataType::kFloat8 && peak_fp8_ > 0) {
+    peak = peak_fp8_;
+  } else if (shape.type == DataType::kFloat32) {
+    peak = peak_tf32_ > 0 ? peak_tf32_ / 3 : peak_fp32_;  // three products of parts of tf32
+  }
+  const double products = flops > 0 ? flops / (peak * efficiency) : 0;
   return std::max(products, BytesSeconds(static_cast<double>(shape.kv_bytes)));
 }
 

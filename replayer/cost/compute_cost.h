@@ -96,6 +96,7 @@ class ComputeCost {
   double peak_fp8_ = 0;
   double peak_tf32_ = 0;
   double peak_fp32_ = 0;
+  double peak_fp64_ = 0;
   double matmul_efficiency_ = 0;
   double matmul_fp4_efficiency_ = 0;
   double matmul_fp8_efficiency_ = 0;

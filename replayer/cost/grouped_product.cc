@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <vector>
 
 #include "graph/base/divide.h"
 
@@ -15,11 +16,48 @@ int64_t ShareOf(int64_t whole, int64_t groups) {
   return RoundUp(DivideUp(whole, groups), kUnit);
 }
 
+// Inductor's templates of products are given the factors, maybe after a bias, and the result last.
+// The second factor may lie transposed.
+std::optional<graph::MatmulShape> FindTemplate(const std::vector<graph::TensorShape>& inputs) {
+  const auto is_factor = [](const graph::TensorShape& input) { return input.dims.size() >= 2; };
+  const auto first = std::ranges::find_if(inputs, is_factor);
+  const auto second =
+      first == inputs.end() ? first : std::find_if(first + 1, inputs.end(), is_factor);
+  if (second == inputs.end() || second + 1 == inputs.end() ||
+      inputs.back().dims.size() != first->dims.size()) {
+    return std::nullopt;
+  }
+  const std::vector<int64_t>& result = inputs.back().dims;
+  const bool batched = result.size() == 3;
+  const int64_t k = first->dims.back();
+  if (first->dims[batched ? 1 : 0] != result[batched ? 1 : 0] ||
+      second->ElementCount() != (batched ? result[0] : 1) * k * result.back()) {
+    return std::nullopt;
+  }
+  return graph::MatmulShape{.m = result.back(),
+                            .n = result[batched ? 1 : 0],
+                            .k = k,
+                            .batch = batched ? result[0] : 1,
+                            .input = first->dtype,
+                            .output = inputs.back().dtype};
+}
+
 }  // namespace
 
 std::optional<graph::MatmulShape> FindGroupedProduct(const KernelView& view) {
+  if (view.kernel.starts_with("triton_tem_") && view.kernel.find("mm") != std::string_view::npos) {
+    return FindTemplate(view.signature.inputs);
+  }
   const std::string_view op = BareOpName(view.framework_op);
   const auto& inputs = view.signature.inputs;
+  if (op == "_scaled_mm" && view.kernel.find("cutlass") != std::string_view::npos &&
+      inputs.size() >= 2 && inputs[0].dims.size() == 2 && inputs[1].dims.size() == 2) {
+    return graph::MatmulShape{.m = inputs[1].dims[1],
+                              .n = inputs[0].dims[0],
+                              .k = inputs[0].dims[1],
+                              .input = inputs[0].dtype,
+                              .output = DataType::kBfloat16};
+  }
   if ((op != "_grouped_mm" && op != "_scaled_grouped_mm") || inputs.size() < 2 ||
       view.kernel.find("prepare_grouped_gemm_data") != std::string_view::npos) {
     return std::nullopt;

@@ -120,10 +120,16 @@ InputBytes BytesOfInputs(const graph::KernelSignature& signature) {
   return bytes;
 }
 
-// Batch normalisation reads its input once for the statistics and once to apply them.
+// Batch normalisation reads its input once for the statistics and once to apply them; libtorch's
+// own has a kernel for each, also backward.
 double BatchNormBytes(const KernelView& view) {
   const InputBytes bytes = BytesOfInputs(view.signature);
-  return bytes.sum + 2 * bytes.largest;
+  if (Contains(view.kernel, "collect_statistics") || Contains(view.kernel, "backward_reduce")) {
+    return bytes.sum;
+  }
+  const bool applies =
+      Contains(view.kernel, "transform_input") || Contains(view.kernel, "backward_elemt");
+  return bytes.sum + (applies ? 1 : 2) * bytes.largest;
 }
 
 // Layer and RMS normalisation. The backward op launches one kernel for the input's gradient (reads
@@ -251,6 +257,45 @@ double IndexedParts(std::string_view name, const InputBytes& inputs) {
   return parts;
 }
 
+// How often a kernel over lists of tensors accesses each element. "NameFunctor<float, LISTS, READ,
+// RESULT>" of torch's foreach ops reads so many lists and writes one (a norm none);
+// "FusedNameFunctor<float, LISTS...>" of an optimizer writes all but the gradients.
+double ListAccesses(std::string_view kernel) {
+  if (Contains(kernel, "Adam")) {
+    return 7;  // parameter, gradient and two moments
+  }
+  if (Contains(kernel, "Norm")) {
+    return 1;
+  }
+  const size_t begin = kernel.find("Functor<");
+  if (begin == std::string_view::npos) {
+    return 2;
+  }
+  const std::string_view arguments = kernel.substr(begin, kernel.find('>', begin) - begin);
+  const auto number = [&](size_t comma) {
+    return arguments[comma + 2] >= '1' && arguments[comma + 2] <= '9' ? arguments[comma + 2] - '0'
+                                                                      : 1;
+  };
+  const size_t last = arguments.rfind(", ");
+  if (last == std::string_view::npos) {
+    return 2;
+  }
+  if (Contains(kernel, "FusedSgd")) {
+    return 2 * number(last) - 1;
+  }
+  const size_t before = arguments.rfind(", ", last - 1);
+  return before == std::string_view::npos ? 2 : 1 + number(before);
+}
+
+// Kernels beside those that read an op's tensors: they count, and are as large as their launch.
+bool KeepsCount(const KernelView& view) {
+  const auto named = [&](std::string_view part) { return Contains(view.kernel, part); };
+  return named("batch_norm_calc_invstd") || named("DeviceCompactInit") || named("DeviceScanInit") ||
+         named("SingleTileKernel") || named("ScanByKey") ||
+         (named("mbtopk::") && !named("computeBlockDigitCounts") && !named("gatherTopK")) ||
+         (view.framework_op == "aten::topk" && named("SortKVInPlace"));
+}
+
 }  // namespace
 
 std::string_view BareOpName(std::string_view op) {
@@ -266,17 +311,25 @@ std::string_view BareOpName(std::string_view op) {
 }
 
 bool IsAttentionKernel(const KernelView& view) {
-  bool attention = Contains(view.framework_op, "flash_attention") ||
-                   Contains(view.framework_op, "efficient_attention") ||
-                   Contains(view.framework_op, "cudnn_attention") ||
-                   Contains(view.framework_op, "flash_attn") ||
-                   Contains(view.framework_op, "fused_attn") ||
-                   Contains(view.framework_op, "scaled_dot_product");
-  if (!attention || view.signature.inputs.size() < 3) {
+  const auto op_names = [&](std::string_view part) { return Contains(view.framework_op, part); };
+  if (view.framework_op.starts_with("fused::triton_")) {
+    // Inductor's other kernels have the names of ops whose inputs and outputs they only touch.
+    return view.kernel.starts_with("triton_tem_") && op_names("flex_attention") &&
+           view.signature.inputs.size() >= 3;
+  }
+  const bool attention = op_names("flash_attention") || op_names("efficient_attention") ||
+                         op_names("cudnn_attention") || op_names("flash_attn") ||
+                         op_names("fused_attn") || op_names("scaled_dot_product");
+  // A torch.autograd.Function, whose backward op has only the output's gradient for an input.
+  const bool function = !attention && !op_names("::") &&
+                        (op_names("Attn") || op_names("Attention") || op_names("attention"));
+  const size_t least = function && IsAttentionBackward(view) ? 1 : 3;
+  if ((!attention && !function) || view.signature.inputs.size() < least) {
     return false;
   }
-  for (std::string_view small : {"dot_do_o", "convert_dq", "elementwise", "philox", "unroll",
-                                 "reduce", "fill", "distribution", "combine"}) {
+  for (std::string_view small :
+       {"dot_do_o", "do_o_dot", "reprocess", "ostprocess", "convert_dq", "elementwise", "philox",
+        "unroll", "reduce", "fill", "clear", "distribution", "ombine"}) {
     if (Contains(view.kernel, small)) {
       return false;
     }
@@ -285,14 +338,14 @@ bool IsAttentionKernel(const KernelView& view) {
 }
 
 bool IsAttentionBackward(const KernelView& view) {
-  return Contains(view.framework_op, "backward");
+  return Contains(view.framework_op, "backward") || view.framework_op.ends_with("Backward");
 }
 
 AttentionGeneration AttentionGenerationOf(const KernelView& view) {
   const auto named = [&](std::string_view part) {
     return Contains(view.framework_op, part) || Contains(view.kernel, part);
   };
-  if (named("flash_v1")) {
+  if (named("flash_v1") || view.kernel == "_fwd_kernel" || view.kernel == "_bwd_kernel") {
     return AttentionGeneration::kFlash1;
   }
   for (std::string_view part : {"cudnn", "fused_attn", "flash_v3", "hopper"}) {
@@ -320,15 +373,7 @@ std::optional<double> TensorListBytes(const KernelView& view) {
   if (!view.signature.inputs.empty()) {
     element = static_cast<double>(DataTypeBytes(view.signature.inputs[0].dtype));
   }
-  // Adam reads parameter, gradient and two moments and writes three of them; a norm only reads;
-  // other functors read one list and write one.
-  double accesses = 2;
-  if (Contains(view.kernel, "Adam")) {
-    accesses = 7;
-  } else if (Contains(view.kernel, "Norm")) {
-    accesses = 1;
-  }
-  double bytes = blocks * kChunk * element * accesses;
+  double bytes = blocks * kChunk * element * ListAccesses(view.kernel);
   return inputs.sum > 0 ? std::min(bytes, 2 * inputs.sum) : bytes;
 }
 
@@ -338,13 +383,19 @@ std::optional<double> FrameworkOpBytes(const KernelView& view) {
     return std::nullopt;
   }
   // What FlashAttention launches besides its products: the sum of output times its gradient; the
-  // conversion of the gradient of queries from fp32 to 16 bits, or of the output if the keys were
+  // conversion of the gradient of queries from fp32 to 16 bits; the sum of outputs if the keys were
   // split.
-  if (Contains(view.kernel, "dot_do_o")) {
+  if (Contains(view.kernel, "dot_do_o") || Contains(view.kernel, "reprocess")) {
     return 2 * BytesOfInputs(view.signature).largest;
   }
-  if (Contains(view.kernel, "convert_dq") || Contains(view.kernel, "splitkv_combine")) {
+  if (Contains(view.kernel, "convert_dq")) {
     return 3 * BytesOfInputs(view.signature).largest;
+  }
+  if (Contains(view.kernel, "splitkv_combine")) {
+    return 3 * static_cast<double>(view.signature.inputs[0].Bytes());  // as large as the queries
+  }
+  if (KeepsCount(view)) {
+    return Threads(view.signature) * 4 * 8;
   }
   if (view.framework_op.starts_with("fused::")) {
     return BytesOfInputs(view.signature).sum;

@@ -11,7 +11,8 @@
 // - A fused matrix product or attention fills `matmul`, or is named like the attention op, whatever
 //   else it fuses: its FLOPs decide.
 // - Attention is flash v2 unless kernel or op name says "cudnn", "fused_attn" (Transformer Engine),
-//   "flash_v3" or "hopper" (all: kHopper), or "flash_v1".
+//   "flash_v3" or "hopper" (all: kHopper), or "flash_v1" (kFlash1, as kernels with the names of
+//   Triton's first attention).
 #pragma once
 
 #include <cstdint>

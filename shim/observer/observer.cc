@@ -110,8 +110,10 @@ uint8_t DataTypeOf(c10::ScalarType type) {
     case c10::ScalarType::BFloat16:
       return 9;
     case c10::ScalarType::Float:
+    case c10::ScalarType::ComplexHalf:  // complex numbers count by their bytes
       return 10;
     case c10::ScalarType::Double:
+    case c10::ScalarType::ComplexFloat:
       return 11;
     default:
       return 0;

@@ -50,6 +50,51 @@ class CostMatmul : public ::testing::Test {
   graph::Graph graph_;
 };
 
+// 8.6 has one unit for 64 bits where it has 64 for 32; a complex product is four real ones.
+TEST_F(CostMatmul, double_precision_and_complex_products_go_by_their_units) {
+  Set("gpu.matmul_half_k", 0);
+  const auto time = [&](const char* kernel, DataType type) {
+    graph_.signatures[0].matmul = {2048, 2048, 2048, 1, type, type};
+    const auto ns = static_cast<double>(Cost("aten::mm", kernel, {}).duration_ns);
+    graph_.signatures[0].matmul = {};
+    return ns;
+  };
+  graph_.cluster.gpu.compute_major = 8;
+  graph_.cluster.gpu.compute_minor = 0;
+  const double single = time("cublasSgemm", DataType::kFloat32);
+  EXPECT_NEAR(time("cublasDgemm", DataType::kFloat64) / single, 1, 1e-3);
+  EXPECT_NEAR(time("cublasCgemm", DataType::kUnknown) / single, 4, 1e-3);
+  graph_.cluster.gpu.compute_minor = 6;
+  EXPECT_NEAR(time("cublasDgemm", DataType::kFloat64) / single, 64, 0.1);
+  EXPECT_NEAR(time("cublasZgemm", DataType::kUnknown) / single, 256, 0.5);
+}
+
+// With a scale per row, libtorch launches CUTLASS's kernel itself.
+TEST_F(CostMatmul, products_of_8_bits_are_products_in_either_library) {
+  const graph::TensorShape a = {DataType::kFloat8, {1024, 4096}};
+  const graph::TensorShape b = {DataType::kFloat8, {4096, 2048}};
+  const KernelCost own = Cost("aten::_scaled_mm", "cutlass::Kernel2<sm89>", {a, b});
+  EXPECT_STREQ(own.rule, "matmul");
+  EXPECT_EQ(own.duration_ns,
+            Product({2048, 1024, 4096, 1, DataType::kFloat8, DataType::kBfloat16}));
+}
+
+// max-autotune: what Inductor's template is given says its shape.
+TEST_F(CostMatmul, templates_of_inductors_are_products) {
+  const auto bf16 = [](std::vector<int64_t> dims) { return graph::TensorShape{kType, dims}; };
+  const DurationNs product = Product({2048, 1024, 4096, 1, kType, kType});
+  const auto time = [&](const char* name, std::vector<graph::TensorShape> inputs) {
+    return Cost(std::string("fused::") + name, name, std::move(inputs)).duration_ns;
+  };
+  const graph::TensorShape result = bf16({1024, 2048});
+  EXPECT_EQ(time("triton_tem_fused_mm_0", {bf16({1024, 4096}), bf16({4096, 2048}), result}),
+            product);
+  EXPECT_EQ(time("triton_tem_fused_addmm_1",
+                 {bf16({2048}), bf16({1024, 4096}), bf16({2048, 4096}), result}),
+            product);
+  EXPECT_LT(time("triton_tem_fused_mm_0", {result, result, bf16({7, 7})}), product / 10);
+}
+
 // Rows of both operands are multiples of 16 bytes, those of the result are not.
 TEST_F(CostMatmul, rows_of_the_result_count_for_alignment) {
   Set("gpu.matmul_misaligned_factor", 11);

@@ -145,6 +145,15 @@ TEST(ComputeCost, attention_that_says_that_it_is_not_causal_counts_in_full) {
     };
     EXPECT_NEAR(duration(false), 2 * duration(true), 2) << name(true);
   }
+  // Nor is anything left out for a mask among the inputs.
+  const auto efficient = [&](std::vector<graph::TensorShape> inputs) {
+    return static_cast<double>(CostSignatures(OneKernel("aten::_efficient_attention_forward",
+                                                        "fmha_cutlassF_bf16", std::move(inputs)))[0]
+                                   .duration_ns -
+                               kGap);
+  };
+  const graph::TensorShape mask = {DataType::kBfloat16, {2, 8, 1024, 1024}};
+  EXPECT_NEAR(efficient({qkv, qkv, qkv, mask}), 2 * efficient({qkv, qkv, qkv}), 2);
 }
 
 TEST(ComputeCost, attention_that_does_not_say_whether_it_is_causal_is_told) {

@@ -87,6 +87,83 @@ TEST(KernelRules, fused_kernels_move_the_tensors_that_they_list) {
             240'000 + kGap);
 }
 
+// A torch.autograd.Function's backward op has only the output's gradient for an input.
+TEST(KernelRules, attention_of_an_autograd_function_is_told_by_its_name) {
+  const graph::TensorShape x = {DataType::kBfloat16, {2, 1024, 8, 64}};
+  const auto time = [&](const char* op, const char* kernel, int inputs) {
+    graph::Graph graph = OneKernel(op, kernel, std::vector(static_cast<size_t>(inputs), x));
+    graph.cluster.parameters.SetValue("gpu.hbm_bytes_per_s", 1e13);
+    return static_cast<double>(CostSignatures(graph)[0].duration_ns - kGap);
+  };
+  const double forward = time("FlashAttnFunc", "_attn_fwd", 3);
+  EXPECT_NEAR(forward, time("aten::_flash_attention_forward", "flash_fwd_kernel", 3), 1);
+  const double backward = time("FlashAttnFuncBackward", "_attn_bwd", 1);
+  EXPECT_NEAR(backward, time("aten::_flash_attention_backward", "flash_bwd_kernel", 4), 1);
+  EXPECT_NEAR(time("_attentionBackward", "_attn_bwd_dkdv", 1), backward * 4 / 5, 1);
+  EXPECT_NEAR(time("_attentionBackward", "_attn_bwd_dq", 1), backward * 3 / 5, 1);
+  EXPECT_NEAR(time("FlashAttnFunc", "_fwd_kernel", 3), 2 * forward, 1);
+  EXPECT_LT(time("FlashAttnFuncBackward", "_bwd_preprocess_do_o_dot", 1), backward / 4);
+  EXPECT_LT(time("fused::triton_poi_fused__scaled_dot_product_flash_attention_clone_0",
+                 "triton_poi_fused__scaled_dot_product_flash_attention_clone_0", 3),
+            forward / 4);
+  EXPECT_NEAR(
+      time("fused::triton_tem_fused_flex_attention_4", "triton_tem_fused_flex_attention_4", 3),
+      forward, 1);
+  EXPECT_NEAR(time("fused::triton_tem_fused_flex_attention_backward_1",
+                   "triton_tem_fused_flex_attention_backward_1", 5),
+              backward * 3.5 / 2.5, 1);
+  // The output of split keys is as small as the queries, however long the cache.
+  const graph::Graph combine =
+      OneKernel("aten::_flash_attention_forward", "flash_fwd_splitkv_combine_kernel",
+                {{DataType::kBfloat16, {1, 1, 8, 64}}, {DataType::kBfloat16, {1, 1 << 20, 8, 64}}});
+  EXPECT_LT(CostSignatures(combine)[0].duration_ns, 10'000);
+  EXPECT_LT(time("MyAttention", "at::native::vectorized_elementwise_kernel", 3), forward / 4);
+}
+
+// The tensor takes 80,000 ns to read once; kernels that keep count beside it have one block.
+TEST(KernelRules, kernels_that_only_keep_count_cost_their_launch) {
+  const auto time = [](const char* op, const char* kernel) {
+    graph::Graph graph = OneKernel(op, kernel, {{DataType::kFloat32, {1000, 1000}}});
+    graph.signatures[0].grid = {1, 1, 1};
+    graph.signatures[0].block = {256, 1, 1};
+    return CostSignatures(graph)[0].duration_ns - kGap;
+  };
+  EXPECT_EQ(time("aten::topk", "mbtopk::computeBlockDigitCounts"), 100'000);
+  EXPECT_EQ(time("aten::native_batch_norm", "batch_norm_collect_statistics_kernel"), 80'000);
+  EXPECT_EQ(time("aten::native_batch_norm", "batch_norm_transform_input_kernel"), 160'000);
+  for (const auto& [op, kernel] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"aten::topk", "mbtopk::computeDigitCumSum"},
+           {"aten::topk", "at::native::bitonicSortKVInPlace"},
+           {"aten::nonzero", "DeviceReduceSingleTileKernel"},
+           {"aten::native_batch_norm", "elementwise_kernel<batch_norm_calc_invstd>"}}) {
+    EXPECT_LE(time(op, kernel), kGap) << kernel;
+  }
+}
+
+// 10 blocks of a chunk of 65,536 elements of 4 bytes each, at 50 GB/s.
+TEST(KernelRules, kernels_over_lists_move_the_lists_that_their_functor_names) {
+  const auto passes = [](const std::string& functor) {
+    const graph::TensorShape list = {DataType::kFloat32, {1'000'000}};
+    graph::Graph graph = OneKernel(
+        "aten::_foreach_op_",
+        "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<TensorListMetadata<3>, "
+        "at::native::(anonymous namespace)::" +
+            functor + " >(TensorListMetadata<3>, " + functor + ")",
+        {list, list, list, list});
+    graph.signatures[0].grid = {10, 1, 1};
+    graph.signatures[0].block = {512, 1, 1};
+    const auto ns = static_cast<double>(CostSignatures(graph)[0].duration_ns - kGap);
+    return ns / (10 * 65536 * 4 / 50.0);
+  };
+  EXPECT_NEAR(passes("BinaryOpScalarFunctor<float, 1, 1, 0>, std::multiplies<float>"), 2, 1e-3);
+  EXPECT_NEAR(passes("UnaryOpFunctor<float, 2, 1, 1>, at::native::Sqrt<float>"), 2, 1e-3);
+  EXPECT_NEAR(passes("TernaryOpScalarFunctor<float, 2, 2, 0>, LerpFunctor<float>"), 3, 1e-3);
+  EXPECT_NEAR(passes("PointwiseOpScalarFunctor<float, 3, 3, 0>, std::divides<float>"), 4, 1e-3);
+  EXPECT_NEAR(passes("FusedAdamMathFunctor<float, 4, (ADAM_MODE)0, false>"), 7, 1e-3);
+  EXPECT_NEAR(passes("FusedSgdMathFunctor<float, 3>"), 5, 1e-3);
+  EXPECT_NEAR(passes("LpNormFunctor<float, (NormType)1, float, 1, 1, 0>"), 1, 1e-3);
+}
+
 // Its inputs are those of the whole region that was compiled; 4,096 blocks of 128 threads have
 // 4,194,304 elements.
 TEST(KernelRules, a_kernel_of_inductors_is_timed_by_its_launch) {

@@ -300,6 +300,15 @@ void StoreServer::WatchWaits() {
     if (found == waits.end()) {
       continue;
     }
+    if (options_.ranks.present < options_.ranks.world_size &&
+        found->second.front().find("/rpc_prefix_") != std::string::npos) {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      status_ = RunFailed(fmt::format(
+          "torch.distributed.rpc: its workers call functions of each other, so that all {} ranks "
+          "would have to run, not {} of them; ranks that exchange by NCCL or gloo need not",
+          options_.ranks.world_size, options_.ranks.present));
+      return;
+    }
     waiting.insert(connection->process);
     const std::string line = "waits for " + Describe(*connection, found->second);
     blocked += "\n" + line;

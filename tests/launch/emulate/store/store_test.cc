@@ -267,6 +267,14 @@ TEST(Store, a_key_that_blocks_everybody_ends_the_run_by_name) {
   EXPECT_EQ(server->TakeReports().size(), 2U);
 }
 
+// At once, not after the time that says that everybody is blocked.
+TEST(Store, workers_that_call_each_other_are_refused_by_name) {
+  const auto server = Start(2);
+  const Client rank0(server->port(), 0, 4711);
+  rank0.Send(WaitFor("/rpc_prefix_0/names/1"));
+  EXPECT_THAT(WaitForFailure(*server).message(), HasSubstr("torch.distributed.rpc: its workers"));
+}
+
 TEST(Store, one_rank_that_works_keeps_the_others_waiting) {
   const auto server = Start(2, 50);
   const Client rank0(server->port(), 40, 4711);
