@@ -1,13 +1,14 @@
 """Which ranks a program treats in a way of their own, by the conditions in its source.
 
-A condition or remainder in which a rank occurs (`rank % 97 == 5`, `16 - local_rank % 2`) is
-evaluated for every rank of the job; other names have the values that they have where the program
+A condition, remainder or look-up in a table in which a rank occurs (`rank % 97 == 5`, `16 -
+local_rank % 2`, `batches[rank]`) is evaluated for every rank of the job; other names have the values that they have where the program
 calls other ranks. What comes out are ranks of the default group ("rank"), or places in whatever
 groups there are where it is not known whose rank is meant ("place"), each with its line.
 """
 
 import ast
 import inspect
+import itertools
 import os
 import re
 import sys
@@ -40,7 +41,9 @@ class _OwnFile:
         for node in ast.walk(tree):
             whole = isinstance(node, ast.Compare) or (isinstance(node, ast.BinOp)
                                                       and isinstance(node.op, _CUT))
-            if whole and self.depends_on_rank(node, 0):
+            looked_up = None if _leaf(node) else _index_of(node)
+            if whole and self.depends_on_rank(node, 0) or (
+                    looked_up is not None and self.depends_on_rank(looked_up, 0)):
                 self.open.append(node)
 
     def see_definition(self, node):
@@ -108,12 +111,22 @@ def _leaf(node):
     return "place" if _RANK_WORD.search(_word_of(node)) else ""
 
 
+def _index_of(node):
+    """What `table[index]` or `table.get(index)` asks for."""
+    if isinstance(node, ast.Subscript):
+        return node.slice
+    is_get = (isinstance(node, ast.Call) and node.args and isinstance(node.func, ast.Attribute)
+              and node.func.attr == "get")
+    return node.args[0] if is_get else None
+
+
 class _Resolver(ast.NodeTransformer):
-    """An expression of constants and one name, the rank's."""
+    """An expression of constants, tables and one name, the rank's."""
 
     def __init__(self, file, names, world):
         self.file, self.names, self.world = file, names, world
         self.kinds = set()
+        self.tables = {}  # by the name that the expression has for each
         self.depth = 0
 
     def rank(self, kind):
@@ -142,18 +155,36 @@ class _Resolver(ast.NodeTransformer):
         if isinstance(node, ast.Subscript) and _word_of(node.value) == "environ":
             return self.visit_variable(node.slice)
         if isinstance(node, ast.Subscript):
-            return self.generic_visit(node)
+            table = self.visit_table(node.value)
+            return ast.Subscript(table, self.visit(node.slice), ast.Load())
         raise _Unknown()
 
     def visit_call(self, node):
         word = _word_of(node.func)
         if word == "get_world_size" and not node.args and not node.keywords:
             return ast.Constant(self.world)
+        if word == "get" and isinstance(node.func, ast.Attribute) and _word_of(
+                node.func.value) != "environ":
+            table = ast.Attribute(self.visit_table(node.func.value), "get", ast.Load())
+            return ast.Call(table, [self.visit(each) for each in node.args], [])
         if word in ("get", "getenv") and node.args:
             return self.visit_variable(node.args[0])
         if isinstance(node.func, ast.Name) and word in _FUNCTIONS and not node.keywords:
             return ast.Call(node.func, [self.visit(each) for each in node.args], [])
         raise _Unknown()
+
+    def visit_table(self, node):
+        """Of plain values, which nothing of the program's is run to look up."""
+        if not isinstance(node, (ast.Name, ast.Attribute)) or self.file.depends_on_rank(node, 0):
+            return self.visit(node)
+        value = self.value_of(node)
+        if type(value) not in (list, tuple, dict) or len(value) > 1 << 16 or not all(
+                isinstance(each, _PLAIN) for each in
+                (itertools.chain(value, value.values()) if type(value) is dict else value)):
+            raise _Unknown()
+        name = f"_prism_table_{len(self.tables)}"
+        self.tables[name] = value
+        return ast.Name(name, ast.Load())
 
     def visit_variable(self, node):
         value = os.environ.get(getattr(node, "value", None) or "")
@@ -176,7 +207,7 @@ class _Resolver(ast.NodeTransformer):
                 return self.rank("place")
             raise _Unknown()
         value = self.value_of(node)
-        if isinstance(value, (int, str, float, bool, type(None))):
+        if isinstance(value, _PLAIN):
             return ast.Constant(value)
         if isinstance(value, (list, tuple, set, range)) and len(value) <= 1 << 16 and all(
                 isinstance(each, int) for each in value):
@@ -200,20 +231,30 @@ class _Resolver(ast.NodeTransformer):
 
 
 _NAME = "_prism_rank"
+_PLAIN = (int, str, float, bool, type(None))
 
 
-def _classes_of(node, world):
-    """Its values, and ranks that give each."""
+def _classes_of(node, tables, world):
+    """Its values, and ranks that give each. A table may be of the ranks of a node or group only; one
+    that has another value for each rank says no more than the rank.
+    """
     function = ast.Lambda(ast.arguments([], [ast.arg(_NAME)], None, [], [], None, []), node)
     code = compile(ast.fix_missing_locations(ast.Expression(function)), "<condition>", "eval")
-    of_rank = eval(code, {"__builtins__": {}, **_FUNCTIONS})
+    of_rank = eval(code, {"__builtins__": {}, **_FUNCTIONS, **tables})
     classes = {}
     for rank in range(world):
-        members = classes.setdefault(of_rank(rank), [])
+        try:
+            members = classes.setdefault(of_rank(rank), [])
+        except (IndexError, KeyError):
+            if not tables:
+                raise
+            continue
         if len(members) <= _ALL_OF:
             members.append(rank)
         if len(classes) > _CLASSES:
             return {}
+    if tables and all(len(members) == 1 for members in classes.values()):
+        return {}
     return classes
 
 
@@ -223,7 +264,7 @@ class RankConditions:
     def __init__(self, world, is_own, tell):
         self.world, self.is_own, self.tell = world, is_own, tell
         self.files = {}
-        self.seen_code = set()
+        self.seen_places = set()
         self.modules = 0
         self.bytes_left = _BYTES
         self.evaluations_left = _EVALUATIONS
@@ -234,8 +275,9 @@ class RankConditions:
         self.see_modules()
         while frame is not None:
             code = frame.f_code
-            if code not in self.seen_code and self.is_own(code.co_filename):
-                self.seen_code.add(code)
+            place = code, frame.f_lineno  # names get their values on the way
+            if place not in self.seen_places and self.is_own(code.co_filename):
+                self.seen_places.add(place)
                 self.see_file(code.co_filename)
                 self.evaluate(code.co_filename, {**frame.f_globals, **_locals_of(frame)})
             frame = frame.f_back
@@ -273,7 +315,7 @@ class RankConditions:
             try:
                 expression = resolver.visit(_copy(node))
                 self.evaluations_left -= self.world
-                classes = _classes_of(expression, self.world)
+                classes = _classes_of(expression, resolver.tables, self.world)
             except Exception:  # a name without a value yet, or one of another type
                 still_open.append(node)
                 continue

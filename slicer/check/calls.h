@@ -135,6 +135,7 @@ struct RankCalls {
   std::vector<std::string> assumptions = {};  // what --stand-in stood for, what is not compared
   std::vector<CalledContribution> contributions = {};
   std::vector<ToldRank> told_ranks = {};  // by rank 0, as they were found
+  int32_t told_while_recorded = 0;        // the first so many: it is followed for longer
   bool is_told = false;                   // of: nobody is taken to be like it
   int32_t steps = 0;                      // that were begun
   CallsEnd end = CallsEnd::kExit;

@@ -73,6 +73,20 @@ class RankConditionsTest(unittest.TestCase):
                      "x = mesh.get_data_parallel_rank() == 6"]:
             self.assertEqual(found(line), {("place", 6)}, line)
 
+    def test_tables_by_rank(self):
+        for line, told in [
+                ("work = [1] * W\n    work[99] = 2\n    x = work[rank]", {("rank", 99)}),
+                ("more = {5: 2, 7: 2}\n    x = more.get(rank, 1)", {("rank", 5), ("rank", 7)}),
+                ("sizes = (3,) * 7 + (4,)\n    x = sizes[int(os.environ['LOCAL_RANK'])]", {("place", 7)}),
+                ("gpus = [0, 1, 2, 3]\n    x = gpus[int(os.environ['LOCAL_RANK'])]", set()),
+                ("begins = list(range(0, 9 * W, 9))\n    x = begins[rank]", set()),
+                ("parts = [object()] * W\n    x = parts[rank]", set())]:
+            self.assertEqual(found(line), told, line)
+
+    def test_a_name_may_get_its_value_after_the_first_call(self):
+        self.assertEqual(found("call()", "x = rank == (odd := 5)", "call()", "y = rank == odd"),
+                         {("rank", 5)})
+
     def test_what_is_not_a_rank_or_cannot_be_evaluated_is_left_out(self):
         for line in ["x = step == 5", "x = step % 7 == 3",
                      "x = rank == dist.lookup(step)", "x = R // 8 * 8 == R"]:

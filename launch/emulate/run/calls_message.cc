@@ -84,6 +84,7 @@ void Carry(Wire wire, Calls& calls) {
   wire.AllOf(calls.changes, [&](auto& change) { All(wire, change.source, change.call); });
   Plain(wire, calls.contributions);
   wire.AllOf(calls.told_ranks, [&](auto& told) { All(wire, told.number, told.is_place); });
+  All(wire, calls.told_while_recorded);
   wire.AllOf(calls.sources,
              [&](auto& source) { All(wire, source.file, source.line, source.function); });
 }

@@ -22,6 +22,7 @@ Result<bool> FollowedRank::See(const channel::Record& record, std::span<const st
 
 void FollowedRank::GoOn() {
   went_on_.emplace();
+  told_while_recorded_ = recorder_.calls().told_ranks.size();
   budget_->Earn(clock_.emplace(process_).begin());
 }
 
@@ -47,6 +48,8 @@ bool FollowedRank::IsDone() {
 slicer::RankCalls FollowedRank::TakeCalls(slicer::CallsEnd end) {
   slicer::RankCalls calls = recorder_.TakeCalls();
   calls.end = end;
+  calls.told_while_recorded =
+      static_cast<int32_t>(told_while_recorded_.value_or(calls.told_ranks.size()));
   return calls;
 }
 

@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -69,6 +70,7 @@ class FollowedRank {
   pid_t process_;
   double spent_ = 0;  // since it went on
   std::optional<StopWatch> went_on_;
+  std::optional<size_t> told_while_recorded_;
   std::optional<ProcessClock> clock_;
   bool exits_ = false;
 };

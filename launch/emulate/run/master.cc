@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -29,6 +30,7 @@
 #include "replayer/cost/measured_kernels.h"
 #include "replayer/ineffective_perturbations.h"
 #include "replayer/replay.h"
+#include "slicer/check/told_ranks.h"
 #include "slicer/stitch/stitch.h"
 
 namespace prism::launch {
@@ -261,8 +263,30 @@ Status Master::Slice(RunOutcome* outcome) {
   return ChecksProgram(context_) ? CheckProgram(sliced, outcome) : sliced;
 }
 
+// Once roles are known: ranks that the program's source treats in a way of their own, by number,
+// which no coordinate shows. How far rank 0 is followed beyond its recording depends on the
+// machine, and must not decide a result.
+std::vector<Rank> Master::ToldRanks() const {
+  constexpr size_t kMost = 8;
+  const auto first = calls_.find(Rank(0));
+  if (first == calls_.end()) {
+    return {};
+  }
+  slicer::RankCalls calls = first->second;
+  calls.told_ranks.resize(static_cast<size_t>(calls.told_while_recorded));
+  std::erase_if(calls.told_ranks, [](const slicer::ToldRank& told) { return told.is_place; });
+  std::vector<Rank> known;
+  for (const graph::Fragment& fragment : slice_.fragments()) {
+    known.push_back(fragment.rank);
+  }
+  std::vector<Rank> told = slicer::RanksToldBy(calls, known).told;
+  told.resize(std::min(told.size(), kMost));
+  return told;
+}
+
 Status Master::SliceProgram() {
-  const slicer::ProbeOptions options = MakeProbeOptions(context_);
+  slicer::ProbeOptions options = MakeProbeOptions(context_);
+  bool has_told = !context_.record_ranks.empty();
   while (true) {
     // Ranks that did not know what others contribute may look like other roles.
     if (const std::vector<Rank> misled = slice_.TakeMisled(1); !misled.empty()) {
@@ -273,6 +297,11 @@ Status Master::SliceProgram() {
                            slicer::NextProbe(options, slice_.fragments()));
     std::vector<Rank> next = step.record.empty() ? slice_.TakeStale() : step.record;
     next = next.empty() ? slice_.TakeMisled(2) : next;
+    if (next.empty() && !std::exchange(has_told, true)) {
+      std::ranges::copy(ToldRanks(), std::back_inserter(options.named));
+      std::ranges::sort(options.named);
+      continue;
+    }
     if (next.empty()) {
       progress_.Clear();
       return SettleProgram(step, slice_.fragments(), slice_.odd(), &context_);

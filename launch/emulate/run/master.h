@@ -82,6 +82,7 @@ class Master {
   Status RunStages(RunOutcome* outcome);
   Status Slice(RunOutcome* outcome);
   Status SliceProgram();
+  [[nodiscard]] std::vector<Rank> ToldRanks() const;
   // How far ranks are to go on for the check of a program.
   [[nodiscard]] CheckLength LengthOfCheck() const;
   // After the slice, which may have failed: whether the ranks of the program fit together.

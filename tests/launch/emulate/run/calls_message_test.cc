@@ -18,6 +18,7 @@ TEST(CallsMessage, carries_all_that_a_rank_does) {
   sent.communicators[0].node = 3;
   sent.communicators[0].device = 2;
   sent.told_ranks = {{5, true}};
+  sent.told_while_recorded = 1;
   sent.store_calls = {{.text = "store.set of key go", .is_set = true, .keys = {"go"}}};
   sent.changes = {{1, "all_reduce"}};
   sent.assumptions = {"a file"};
@@ -57,6 +58,7 @@ TEST(CallsMessage, carries_all_that_a_rank_does) {
   ASSERT_EQ(got.told_ranks.size(), 1U);
   EXPECT_EQ(got.told_ranks[0].number, 5);
   EXPECT_TRUE(got.told_ranks[0].is_place);
+  EXPECT_EQ(got.told_while_recorded, 1);
   ASSERT_EQ(got.calls.size(), 2U);
   EXPECT_TRUE(got.calls[0].is_dropped);
   EXPECT_TRUE(got.calls[0].overlaps);
