@@ -21,7 +21,9 @@ inline constexpr const char* kForkServerReady = "ready";
 inline constexpr size_t kMaxForkRequest = size_t{64} << 10U;
 inline constexpr int kForkDescriptors = 3;
 
-// The request, without descriptors, to undo what was imported ahead (shim/fork_server/imports.h).
+// Requests of one character, without descriptors: to import ahead (shim/fork_server/imports.h),
+// answered by kForkServerReady, and to undo that.
+inline constexpr const char* kImportAhead = "+";
 inline constexpr const char* kForkWithoutImports = "-";
 
 // Environment of a rank that is started by itself beside a fork server, and of that server: the

@@ -4,7 +4,6 @@
 // of what its programs leave behind).
 #include "shim/fork_server/fork_server.h"
 
-#include <fcntl.h>
 #include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -139,7 +138,7 @@ bool Receive(Request* request) {
   const ssize_t bytes =
       TEMP_FAILURE_RETRY(recvmsg(TheServer()->socket, &message, MSG_CMSG_CLOEXEC));
   if (bytes == 1) {
-    request->text.resize(1);  // channel::kForkWithoutImports
+    request->text.resize(1);  // without descriptors
     return true;
   }
   const cmsghdr* const head = bytes <= 0 ? nullptr : CMSG_FIRSTHDR(&message);
@@ -242,61 +241,42 @@ std::string StartRank(const Request& request, pid_t between) {
 
 RealFunction<pid_t(pid_t, int*, int)> real_waitpid("waitpid");
 
-void CloseDescriptors(const Request& request) {
-  for (const int descriptor : request.descriptors) {
-    close(descriptor);
-  }
-}
-
 constexpr int kServesNoLonger = 2;  // exit code of a copy that was told kForkWithoutImports
 
 enum class Copied : uint8_t { kIsCopy, kHasServed, kNotMade };
 
-// The original waits for as long as its copy serves, the request included.
-Copied CopyWithImports(const PythonFork& python,
-                       const Request& request,
-                       const std::string& left_out) {
-  std::array<int, 2> ends = {-1, -1};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0) {
-    return Copied::kNotMade;
-  }
+// The original waits for as long as its copy serves.
+Copied CopyWithImports(const PythonFork& python, const std::string& left_out) {
   python.before();
   forks_rank = true;
   const pid_t copy = fork();
   forks_rank = false;
-  close(ends[copy == 0 ? 0 : 1]);
   if (copy == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     TheServer()->process = getpid();
     python.after_child();
     ImportAhead(left_out);
-    const ssize_t ignored = write(ends[1], "", 1);
-    (void)ignored;
-    close(ends[1]);
     return Copied::kIsCopy;
   }
   python.after_parent();
-  char byte = 0;
-  const bool serves = copy > 0 && TEMP_FAILURE_RETRY(read(ends[0], &byte, 1)) == 1;
-  close(ends[0]);
-  if (serves) {
-    CloseDescriptors(request);
-  }
   int status = 0;
-  real_waitpid.get()(copy, &status, 0);
-  if (serves && (!WIFEXITED(status) || WEXITSTATUS(status) != kServesNoLonger)) {
+  if (copy < 0 || real_waitpid.get()(copy, &status, 0) != copy) {
+    return Copied::kNotMade;
+  }
+  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+  if (code != kServesNoLonger && code != kLeftImports) {
     Leave();
   }
-  return serves ? Copied::kHasServed : Copied::kNotMade;
+  return code == kLeftImports ? Copied::kNotMade : Copied::kHasServed;
 }
 
 // A copy that meets a module that must be left out ends; the next one leaves that out.
-Copied CopyWithImports(const PythonFork& python, const Request& request) {
+Copied CopyWithImports(const PythonFork& python) {
   constexpr int kMostCopies = 4;
   std::string left_out;
   Copied copied = Copied::kNotMade;
-  for (int i = 0; i < kMostCopies && copied == Copied::kNotMade; ++i) {
-    copied = CopyWithImports(python, request, left_out);
+  for (int i = 0; i < kMostCopies && copied == Copied::kNotMade && HasImports(); ++i) {
+    copied = CopyWithImports(python, left_out);
     if (ImportedLast() < 0) {
       break;
     }
@@ -306,8 +286,7 @@ Copied CopyWithImports(const PythonFork& python, const Request& request) {
 }
 
 // Forks for each request; returns in a rank, with Python source to run.
-std::string Serve(const PythonFork& python, bool is_python) {
-  bool may_import = is_python && HasImports();
+std::string Serve(const PythonFork& python) {
   bool is_copy = false;
   while (true) {
     Request request;
@@ -320,12 +299,13 @@ std::string Serve(const PythonFork& python, bool is_python) {
       }
       continue;
     }
-    if (std::exchange(may_import, false)) {
-      const Copied copied = CopyWithImports(python, request);
+    if (request.text == channel::kImportAhead) {
+      const Copied copied = CopyWithImports(python);
       is_copy = copied == Copied::kIsCopy;
-      if (copied == Copied::kHasServed) {
-        continue;
+      if (copied != Copied::kHasServed) {
+        TellWorker(channel::kForkServerReady, strlen(channel::kForkServerReady));
       }
+      continue;
     }
     python.before();
     forks_rank = true;
@@ -343,7 +323,9 @@ std::string Serve(const PythonFork& python, bool is_python) {
     forks_rank = false;
     python.after_parent();
     real_waitpid.get()(between, nullptr, 0);
-    CloseDescriptors(request);
+    for (const int descriptor : request.descriptors) {
+      close(descriptor);
+    }
   }
 }
 
@@ -435,14 +417,14 @@ void ServeForks() {
   if (!is_python) {
     RestoreEnvironment();
     TellWorker(channel::kForkServerReady, strlen(channel::kForkServerReady));
-    Serve(PythonFork(), is_python);
+    Serve(PythonFork());
     BeginAsRank();
     return;
   }
   const int state = python.ensure();
   RunPython("import os\nos.environ._data.look()", "prism_environment");
   TellWorker(channel::kForkServerReady, strlen(channel::kForkServerReady));
-  const std::string source = Serve(python, is_python);
+  const std::string source = Serve(python);
   BeginAsRank();
   RunPython(source.c_str(), "prism_rank_variables");
   python.release(state);

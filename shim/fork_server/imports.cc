@@ -95,7 +95,7 @@ void OpenImports() {
 }
 
 void LeaveImports() {
-  syscall(SYS_exit_group, 1);
+  syscall(SYS_exit_group, kLeftImports);
   __builtin_unreachable();
 }
 

@@ -1,8 +1,8 @@
 // Imports ahead: a package often asks for its rank while it is imported, or makes a temporary
 // folder (torchmetrics, wandb), and the fork server stops there, although most seconds of a start
 // are in the imports that follow and that do not need the rank. The rank that is started by itself
-// tells what it imports (channel::ImportLog); before the server forks its first rank, it imports
-// the rest of that list.
+// tells what it imports (channel::ImportLog); before the server forks its first rank, it is asked
+// to import the rest of that list.
 //
 // It does so in a copy of itself, which serves in its place if all is well. A module is left out
 // where a rank could notice that it came early: it is of the program, not an installed package; its
@@ -28,6 +28,8 @@ inline std::atomic<bool> imports_ahead{false};
 inline bool ImportsAhead() {
   return imports_ahead.load(std::memory_order_acquire);
 }
+
+inline constexpr int kLeftImports = 1;  // exit code
 
 // Ends this process, which imports ahead, because of the module that is imported.
 [[noreturn]] void LeaveImports();

@@ -110,7 +110,9 @@ PRISM_INTERPOSED char* getenv(const char* name) noexcept {
 }
 
 PRISM_INTERPOSED int setenv(const char* name, const char* value, int overwrite) noexcept {
-  prism::shim::SeeVariableSet(name, value);
+  if (name != nullptr) {
+    prism::shim::SeeVariableSet(name, value);
+  }
   return prism::shim::real_setenv.get()(name, value, overwrite);
 }
 

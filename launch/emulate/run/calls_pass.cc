@@ -205,7 +205,7 @@ Status CallsPass::RecordRound(const std::string& doing, const std::vector<Rank>&
       break;
     }
     while (!wanted_.empty() && slots_.size() < cores &&
-           starter_.MayStart(wanted_.front().which(), !slots_.empty())) {
+           starter_.MayStart(wanted_.front().which(), !slots_.empty(), true)) {
       PRISM_RETURN_IF_ERROR(StartNext());
     }
     for (const auto& slot : slots_) {

@@ -93,7 +93,7 @@ void RankStarter::EndSecondTry(Rank rank, std::string_view difference) {
   }
 }
 
-bool RankStarter::MayStart(Try which, bool others) {
+bool RankStarter::MayStart(Try which, bool others, bool knows_imports) {
   StartServer();
   if (server_ == nullptr) {
     return true;
@@ -104,10 +104,17 @@ bool RankStarter::MayStart(Try which, bool others) {
     return true;
   }
   if (state == ForkServer::State::kStarting && server_age_.Seconds() > patience_s_) {
-    StopForking(fmt::format("it has not needed its rank for {} s", patience_s_));
+    StopForking(has_imports_ ? fmt::format("its imports have taken {} s", patience_s_)
+                             : fmt::format("it has not needed its rank for {} s", patience_s_));
     return true;
   }
   const bool ready = state == ForkServer::State::kReady;
+  if (which == Try::kSecond && ready && knows_imports && imports_ != nullptr && !has_imports_) {
+    has_imports_ = true;
+    server_->ImportAhead();
+    server_age_ = StopWatch();
+    return false;
+  }
   return which == Try::kSecond || tried_ ? ready : !others;
 }
 

@@ -28,8 +28,9 @@ class RankStarter {
       : context_(context), patience_s_(context.options.stall_timeout_s) {}
 
   // False while a rank had better wait: for the fork server, or for the second try of another, of
-  // which there is one or will be as long as `others` run.
-  bool MayStart(Try which, bool others);
+  // which there is one or will be as long as `others` run. `knows_imports`: the first try has come
+  // to where it imports no more, as a rule.
+  bool MayStart(Try which, bool others, bool knows_imports);
 
   Result<std::unique_ptr<SandboxProcess>> Start(const SandboxSpec& spec, Try which = Try::kFirst);
 
@@ -53,6 +54,7 @@ class RankStarter {
   int32_t patience_s_;
   std::unique_ptr<SharedMemory> imports_;  // channel::ImportLog, while the fork server uses it
   bool asked_ = false;                     // for a fork server
+  bool has_imports_ = false;               // it imports ahead, or has
   bool tried_ = false;                     // a rank twice
 };
 

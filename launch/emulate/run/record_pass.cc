@@ -326,8 +326,9 @@ void RecordPass::LeaveOutSecondTry() {
 bool RecordPass::MayStartNext() {
   const bool is_beside =
       !wanted_.empty() && wanted_.front().is_second_try && AvailableThreads() > 1;
+  const bool has_iterated = slots_.empty() || slots_.front()->recorded.recorder().iterations() > 0;
   if (wanted_.empty() || slots_.size() >= slot_count_ + (is_beside ? 1 : 0) ||
-      !starter_.MayStart(TryOf(wanted_.front().is_second_try), !slots_.empty())) {
+      !starter_.MayStart(TryOf(wanted_.front().is_second_try), !slots_.empty(), has_iterated)) {
     return false;
   }
   if (!wanted_.front().is_second_try) {
@@ -337,7 +338,7 @@ bool RecordPass::MayStartNext() {
     LeaveOutSecondTry();
     return MayStartNext();
   }
-  return slots_.empty() || slots_.front()->recorded.recorder().iterations() > 0;
+  return has_iterated;
 }
 
 Result<bool> RecordPass::Step() {

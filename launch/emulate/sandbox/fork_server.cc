@@ -149,11 +149,15 @@ ForkServer::State ForkServer::Look() {
   return state_;
 }
 
-void ForkServer::LeaveOutImports() {
-  const std::string_view text = channel::kForkWithoutImports;
-  if (send(socket_, text.data(), text.size(), MSG_NOSIGNAL) < 0) {
+void ForkServer::Ask(std::string_view request) {
+  if (send(socket_, request.data(), request.size(), MSG_NOSIGNAL) < 0) {
     SetGone("it does not read what it is asked");
   }
+}
+
+void ForkServer::ImportAhead() {
+  state_ = State::kStarting;
+  Ask(channel::kImportAhead);
 }
 
 bool ForkServer::Serves(const SandboxSpec& spec) const {

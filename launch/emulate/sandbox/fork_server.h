@@ -7,11 +7,13 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "graph/base/status.h"
 #include "launch/emulate/sandbox/sandbox_process.h"
+#include "shim/channel/fork_request.h"
 
 namespace prism::launch {
 
@@ -53,8 +55,10 @@ class ForkServer {
   };
   Result<pid_t> Fork(const ChildVariables& variables, const Descriptors& descriptors);
 
-  // The next ranks are forked from where the program itself has come to.
-  void LeaveOutImports();
+  // Imports ahead; the server is ready again after that. Or undoes it: the next ranks are forked
+  // from where the program itself has come to.
+  void ImportAhead();
+  void LeaveOutImports() { Ask(channel::kForkWithoutImports); }
 
   // What the program has printed so far, which a rank would have printed itself.
   [[nodiscard]] const std::string& output() const { return process_->log(); }
@@ -63,6 +67,7 @@ class ForkServer {
   ForkServer(SandboxSpec spec, std::vector<std::string> variables, int socket)
       : spec_(std::move(spec)), variables_(std::move(variables)), socket_(socket) {}
 
+  void Ask(std::string_view request);
   void SetGone(std::string why);
   std::string RequestText(const ChildVariables& variables) const;
 
