@@ -4,6 +4,7 @@
 // of what its programs leave behind).
 #include "shim/fork_server/fork_server.h"
 
+#include <limits.h>
 #include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -246,7 +247,7 @@ constexpr int kServesNoLonger = 2;  // exit code of a copy that was told kForkWi
 enum class Copied : uint8_t { kIsCopy, kHasServed, kNotMade };
 
 // The original waits for as long as its copy serves.
-Copied CopyWithImports(const PythonFork& python, const std::string& left_out) {
+Copied CopyWithImports(const PythonFork& python, const std::string& left_out, int end) {
   python.before();
   forks_rank = true;
   const pid_t copy = fork();
@@ -255,7 +256,7 @@ Copied CopyWithImports(const PythonFork& python, const std::string& left_out) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     TheServer()->process = getpid();
     python.after_child();
-    ImportAhead(left_out);
+    ImportAhead(left_out, end);
     return Copied::kIsCopy;
   }
   python.after_parent();
@@ -270,17 +271,18 @@ Copied CopyWithImports(const PythonFork& python, const std::string& left_out) {
   return code == kLeftImports ? Copied::kNotMade : Copied::kHasServed;
 }
 
-// A copy that meets a module that must be left out ends; the next one leaves that out.
+// A copy that meets a module that must be left out ends; the next one leaves that out, and the last
+// one all that come behind.
 Copied CopyWithImports(const PythonFork& python) {
   constexpr int kMostCopies = 4;
   std::string left_out;
   Copied copied = Copied::kNotMade;
-  for (int i = 0; i < kMostCopies && copied == Copied::kNotMade && HasImports(); ++i) {
-    copied = CopyWithImports(python, left_out);
-    if (ImportedLast() < 0) {
-      break;
-    }
-    left_out.append(std::to_string(ImportedLast())).append(",");
+  int last = 0;
+  for (int i = 1; i <= kMostCopies && copied == Copied::kNotMade && HasImports() && last >= 0;
+       ++i) {
+    copied = CopyWithImports(python, left_out, i == kMostCopies ? last : INT_MAX);
+    last = ImportedLast();
+    left_out.append(std::to_string(last)).append(",");
   }
   return copied;
 }

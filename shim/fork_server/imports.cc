@@ -126,12 +126,12 @@ bool HasImports() {
   return progress != nullptr && !NotedText().empty();
 }
 
-void ImportAhead(std::string_view left_out) {
+void ImportAhead(std::string_view left_out, int end) {
   progress->module = -1;
   progress->spoilt = false;
   imports_ahead.store(true, std::memory_order_release);
   std::string source("import os\nos.environ._data.import_ahead([");
-  source.append(left_out).append("])\n");
+  source.append(left_out).append("], ").append(std::to_string(end)).append(")\n");
   if (RunPython(source.c_str(), "prism_imports") != PythonRun::kDone) {
     LeaveImports();
   }

@@ -9,7 +9,8 @@
 // package is being imported; it asks for the rank, sets a variable that the rank by itself did not
 // set to the same, prints, leaves a thread behind, draws torch's random numbers, starts a program
 // or uses the device; it looks at a variable to which the program later gives another value. The
-// copy ends where it meets one, and another is made that leaves it out.
+// copy ends where it meets one, and another is made that leaves it out; the last of a few stops
+// there.
 //
 // What remains is compared as all forked ranks are (launch/emulate/run/rank_starter.h): if the
 // first one differs, the original serves.
@@ -44,9 +45,10 @@ void SeeVariableSet(std::string_view name, const char* value);
 // Something was noted.
 bool HasImports();
 
-// In a copy: imports what was noted but for the modules whose numbers, separated by commas,
-// `left_out` has, or ends. In the original: the module that the copy was at, -1 if it was at none.
-void ImportAhead(std::string_view left_out);
+// In a copy: imports what was noted before number `end` but for the modules whose numbers,
+// separated by commas, `left_out` has, or ends. In the original: the module that the copy was at,
+// -1 if it was at none.
+void ImportAhead(std::string_view left_out, int end);
 int ImportedLast();
 
 }  // namespace prism::shim

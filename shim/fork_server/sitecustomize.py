@@ -29,8 +29,8 @@ def _note_imports():
     sys.meta_path.insert(0, Noter)
 
 
-def _import_ahead(left_out, variables):
-    """Imports what was noted, but for the entries with these numbers."""
+def _import_ahead(left_out, end, variables):
+    """Imports what was noted before entry `end`, but for those with these numbers."""
     import ctypes
     import importlib
     import os
@@ -72,7 +72,7 @@ def _import_ahead(left_out, variables):
     threads = len(os.listdir("/proc/self/task"))
     later = {}
     left_out_names = []
-    for number, entry in enumerate(text.split(b"\0")):
+    for number, entry in enumerate(text.split(b"\0")[:end]):
         name, equals, value = entry[1:].partition(b"=")
         if entry[:1] == b"=":
             later[name] = value if equals else None
@@ -150,8 +150,8 @@ def _install():
             if any(value() is not None for value in given):
                 decline(b"it keeps a copy of the environment from before it needs its rank")
 
-        def import_ahead(self, left_out):
-            _import_ahead(left_out, self)
+        def import_ahead(self, left_out, end):
+            _import_ahead(left_out, end, self)
 
         def own(self):
             become_rank()
