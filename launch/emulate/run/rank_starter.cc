@@ -81,7 +81,9 @@ void RankStarter::LimitPatience(double startup_seconds) {
 }
 
 void RankStarter::EndSecondTry(Rank rank, std::string_view difference) {
-  if (!difference.empty() && server_ != nullptr && imports_ != nullptr) {
+  if (!difference.empty() && server_ != nullptr && imports_ != nullptr && has_imports_) {
+    context_.logger.Info("forked, rank {} differs from itself in its {}: nothing is imported ahead",
+                         rank.value(), difference);
     imports_.reset();
     server_->LeaveOutImports();
     return;
