@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <new>
 #include <string>
 
@@ -53,12 +52,12 @@ void Note(const std::string& entry) {
   }
 }
 
-// Up to an entry that had no room.
 std::string_view NotedText() {
-  const size_t bytes = import_log == nullptr ? 0 : import_log->bytes.load();
-  const std::string_view text(import_log == nullptr ? nullptr : import_log->text.data(),
-                              import_log == nullptr ? 0 : import_log->text.size());
-  return text.substr(0, bytes);
+  if (import_log == nullptr) {
+    return {};
+  }
+  return {import_log->text.data(),
+          std::min(size_t{import_log->bytes.load()}, import_log->text.size())};
 }
 
 template <typename Shared>

@@ -1,9 +1,10 @@
 """Which ranks a program treats in a way of their own, by the conditions in its source.
 
-A condition, remainder or look-up in a table in which a rank occurs (`rank % 97 == 5`, `16 -
-local_rank % 2`, `batches[rank]`) is evaluated for every rank of the job; other names have the values that they have where the program
-calls other ranks. What comes out are ranks of the default group ("rank"), or places in whatever
-groups there are where it is not known whose rank is meant ("place"), each with its line.
+A condition, remainder or look-up in a table in which a rank occurs (`rank % 97 == 5`,
+`16 - local_rank % 2`, `batches[rank]`) is evaluated for every rank of the job; other names have the
+values that they have where the program calls other ranks. What comes out are ranks of the default
+group ("rank"), or places in whatever groups there are where it is not known whose rank is meant
+("place"), each with its line.
 """
 
 import ast

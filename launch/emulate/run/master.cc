@@ -272,9 +272,11 @@ std::vector<Rank> Master::ToldRanks() const {
   if (first == calls_.end()) {
     return {};
   }
-  slicer::RankCalls calls = first->second;
-  calls.told_ranks.resize(static_cast<size_t>(calls.told_while_recorded));
-  std::erase_if(calls.told_ranks, [](const slicer::ToldRank& told) { return told.is_place; });
+  const slicer::RankCalls& all = first->second;
+  slicer::RankCalls calls = {.rank = all.rank, .groups = all.groups};
+  std::copy_if(all.told_ranks.begin(), all.told_ranks.begin() + all.told_while_recorded,
+               std::back_inserter(calls.told_ranks),
+               [](const slicer::ToldRank& told) { return !told.is_place; });
   std::vector<Rank> known;
   for (const graph::Fragment& fragment : slice_.fragments()) {
     known.push_back(fragment.rank);
