@@ -123,9 +123,12 @@ Status Master::CheckProgram(const Status& sliced, RunOutcome* outcome) {
     calls_.clear();
   } else {
     Result<std::vector<slicer::RankCalls>> whole = WholeProgram(RanksToCheck(context_));
-    if (!whole.ok()) {
-      return whole.status().code() == StatusCode::kRunFailed ? sliced : whole.status();
+    if (!whole.ok() && whole.status().code() == StatusCode::kRunFailed) {
+      const std::string& why = whole.status().message();  // of the recording too, perhaps
+      context_.logger.Info("nor can it be checked: {}", why.substr(0, why.find(kOutputHeading)));
+      return sliced;
     }
+    PRISM_RETURN_IF_ERROR(whole.status());
     calls = *std::move(whole);
   }
   CheckReport report = MakeCheckReport(calls, context_.job.parallel.world_size());
