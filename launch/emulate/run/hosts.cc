@@ -152,6 +152,17 @@ size_t MostWorkersOfHost() {
   return static_cast<size_t>(std::max(1, most));
 }
 
+std::vector<int> RecordingWorkers(const Hosts& hosts, size_t most) {
+  std::vector<int> workers;
+  std::vector<size_t> of_host(hosts.names.size());
+  for (size_t worker = 0; worker < hosts.of_worker.size(); ++worker) {
+    if (of_host[static_cast<size_t>(hosts.of_worker[worker])]++ < most) {
+      workers.push_back(static_cast<int>(worker));
+    }
+  }
+  return workers;
+}
+
 std::vector<int> PlaceRanks(const graph::Graph& graph, const Hosts& hosts, size_t most) {
   const size_t ranks = graph.sandbox_ranks.size();
   const size_t workers = hosts.of_worker.size();

@@ -38,10 +38,14 @@ Hosts GroupWorkers(const std::vector<WorkerHost>& workers, bool on_gpus = false)
 // a host has already go there. At most `most` workers of a host take ranks.
 std::vector<int> PlaceRanks(const graph::Graph& graph, const Hosts& hosts, size_t most);
 
-// How many workers of a host should: a rank is a process in any case, and what its worker does for
-// it is little, so that workers which share a core with others mostly wait for each other's
-// messages. By the cores of this host; PRISM_TEST_WORKERS says another number, for tests.
+// How many workers of a host should take ranks: a rank is a process in any case, and what its
+// worker does for it is little, so that workers which share a core with others mostly wait for each
+// other's messages, and each that records starts the program once more to fork from. By the cores
+// of this host; PRISM_TEST_WORKERS says another number, for tests.
 size_t MostWorkersOfHost();
+
+// The workers that record, ascending: the first `most` of each host.
+std::vector<int> RecordingWorkers(const Hosts& hosts, size_t most);
 
 // By sandbox rank: how many ranks before it are on its host.
 std::vector<int> PlacesOnHosts(const std::vector<int>& worker_of, const Hosts& hosts);

@@ -219,6 +219,19 @@ std::vector<Rank> Master::AddKept(const std::vector<Rank>& ranks) {
   return others;
 }
 
+Status Master::FindHosts() {
+  std::vector<WorkerHost> workers;
+  while (workers.size() < said_hello_.size()) {
+    if (const auto& host = said_hello_[workers.size()]) {
+      workers.push_back(*host);
+    } else {
+      PRISM_RETURN_IF_ERROR(Pump(nullptr));
+    }
+  }
+  hosts_ = GroupWorkers(workers, context_.gpu.has_value());
+  return OkStatus();
+}
+
 Status Master::RecordRound(const std::vector<Rank>& ranks) {
   progress_.BeginStage(
       "slice",
@@ -227,12 +240,20 @@ Status Master::RecordRound(const std::vector<Rank>& ranks) {
           session_.size() == 1 ? "one process" : fmt::format("{} processes", session_.size())));
   const RecordedLength length = slice_.length();
   const std::vector<Rank> to_record = AddKept(ranks);
-  for (int worker = 0; worker < session_.size(); ++worker) {
+  PRISM_RETURN_IF_ERROR(FindHosts());
+  const std::vector<int> workers = RecordingWorkers(hosts_, MostWorkersOfHost());
+  for (size_t i = 0; i < workers.size(); ++i) {
+    const int host = hosts_.of_worker[static_cast<size_t>(workers[i])];
+    const RecordingShare share = {
+        static_cast<int32_t>(workers.size()),
+        static_cast<int32_t>(std::ranges::count_if(workers, [&](int worker) {
+          return hosts_.of_worker[static_cast<size_t>(worker)] == host;
+        }))};
     WireWriter message;
-    message.Put(MessageKind::kRecord).Put(PassLength{length, LengthOfCheck()});
+    message.Put(MessageKind::kRecord).Put(PassLength{length, LengthOfCheck()}).Put(share);
     message.PutText(slice_.book());
-    PutRanks(to_record, &message);
-    session_.Send(worker, message.Take());
+    PutRanks(ShareOf(to_record, i, workers.size()), &message);
+    session_.Send(workers[i], message.Take());
   }
   while (slice_.ended_in_round() < ranks.size()) {
     PRISM_RETURN_IF_ERROR(Pump(nullptr));

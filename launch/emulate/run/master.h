@@ -95,6 +95,7 @@ class Master {
                                     CheckReport report);
   // These ranks, and those that they turn out to need.
   Status Record(const std::vector<Rank>& ranks);
+  Status FindHosts();
   Status RecordRound(const std::vector<Rank>& ranks);
   std::vector<Rank> AddKept(const std::vector<Rank>& ranks);
   Status CoRecordRanks(const std::vector<Rank>& ranks);
@@ -136,7 +137,7 @@ class Master {
   std::optional<int32_t> checked_steps_;     // of the rank that came first; 0: to the exit
   bool program_failed_ = false;
   std::vector<std::optional<WorkerHost>> said_hello_;  // by worker
-  Hosts hosts_;                                        // of the emulation
+  Hosts hosts_;                                        // once all have
   std::vector<int> worker_of_;                         // by sandbox rank
   int32_t rounds_left_out_ = 0;                        // EmulationStart
   std::vector<MeetingMessage> meetings_;               // of the emulation, as hosts are ready

@@ -161,15 +161,7 @@ Result<Coordinator> Master::MakeCoordinator(const RunOutcome& outcome) const {
 }
 
 Status Master::Meet(const RunOutcome& outcome, const StoreServer* store) {
-  std::vector<WorkerHost> workers;
-  while (workers.size() < said_hello_.size()) {
-    if (const auto& host = said_hello_[workers.size()]) {
-      workers.push_back(*host);
-    } else {
-      PRISM_RETURN_IF_ERROR(Pump(nullptr));
-    }
-  }
-  hosts_ = GroupWorkers(workers, context_.gpu.has_value());
+  PRISM_RETURN_IF_ERROR(FindHosts());
   worker_of_ = PlaceRanks(outcome.graph, hosts_, MostWorkersOfHost());
   context_.places_on_host = PlacesOnHosts(worker_of_, hosts_);
   context_.shares_gpu = SharesGpu(worker_of_, hosts_);

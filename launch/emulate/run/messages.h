@@ -17,7 +17,7 @@ namespace prism::launch {
 
 enum class MessageKind : uint8_t {
   kHello,     // worker → 0: pid, WorkerHost, addresses of the host, its GPUs
-  kRecord,    // 0 → worker: PassLength, the value book so far; record these ranks
+  kRecord,    // 0 → worker: PassLength, RecordingShare, the value book so far, ranks to record
   kRecorded,  // worker → 0: RecordedRank
   kStopped,   // worker → 0: StoppedRank; recorded later, or the run fails
   kFailed,    // worker → 0: RecordPass::program_ended_well, status code, message

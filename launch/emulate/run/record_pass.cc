@@ -366,10 +366,9 @@ bool RecordPass::Wait() {
   return true;
 }
 
-std::vector<Rank> ShareOf(const std::vector<Rank>& ranks, int worker, int workers) {
+std::vector<Rank> ShareOf(const std::vector<Rank>& ranks, size_t i, size_t workers) {
   std::vector<Rank> share;
-  for (size_t i = static_cast<size_t>(worker); i < ranks.size();
-       i += static_cast<size_t>(workers)) {
+  for (; i < ranks.size(); i += workers) {
     share.push_back(ranks[i]);
   }
   return share;

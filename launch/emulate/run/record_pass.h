@@ -28,6 +28,12 @@ struct PassLength {
   CheckLength check;
 };
 
+// How many workers record.
+struct RecordingShare {
+  int32_t workers = 1;  // of the run
+  int32_t of_host = 1;  // of them, on the host of the one that is told so
+};
+
 // This process's share of the ranks, up to `slots` sandbox processes at a time. Step() does what
 // can be done now.
 class RecordPass {
@@ -118,7 +124,7 @@ class RecordPass {
   uint64_t values_bytes_ = 0;
 };
 
-// The ranks that worker `worker` of `workers` takes: every workers-th.
-std::vector<Rank> ShareOf(const std::vector<Rank>& ranks, int worker, int workers);
+// The ranks that the `i`-th of `workers` takes: every workers-th.
+std::vector<Rank> ShareOf(const std::vector<Rank>& ranks, size_t i, size_t workers);
 
 }  // namespace prism::launch

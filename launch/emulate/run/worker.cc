@@ -65,7 +65,7 @@ void ShowLine(Rank rank, const std::string& line, std::FILE* output) {
 }  // namespace
 
 Worker::Worker(RunContext& context, MpiSession& session)
-    : context_(context), session_(session), starter_(context), check_budget_(session.size()) {
+    : context_(context), session_(session), starter_(context) {
 }
 
 Worker::~Worker() = default;
@@ -76,16 +76,17 @@ void Worker::Begin() {
 
 Status Worker::Record(WireReader* message) {
   const PassLength length = message->Get<PassLength>();
+  const auto share = message->Get<RecordingShare>();
   const std::string_view values = message->GetText();
   const std::vector<Rank> ranks = GetRanks(message);
   emulation_.reset();  // an emulation that is to be restarted
   if (recording_ == nullptr) {
-    const auto cores = static_cast<size_t>(AvailableThreads());
-    const size_t slots = std::max<size_t>(1, cores / static_cast<size_t>(session_.size()));
-    recording_ =
-        std::make_unique<RecordPass>(RecordPass::Means{context_, starter_, check_budget_}, slots);
+    const int slots = std::max(1, AvailableThreads() / share.of_host);
+    check_budget_ = CheckBudget(share.workers);
+    recording_ = std::make_unique<RecordPass>(RecordPass::Means{context_, starter_, check_budget_},
+                                              static_cast<size_t>(slots));
   }
-  return recording_->Add(ShareOf(ranks, session_.rank(), session_.size()), values, length);
+  return recording_->Add(ranks, values, length);
 }
 
 Status Worker::OpenMeeting(const MeetMessage& meet) {

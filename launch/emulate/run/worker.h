@@ -65,7 +65,7 @@ class Worker {
   RunContext& context_;
   MpiSession& session_;
   RankStarter starter_;
-  CheckBudget check_budget_;
+  CheckBudget check_budget_{1};
   std::unique_ptr<RecordPass> recording_;
   graph::Graph graph_;
   std::unique_ptr<HostMeeting> meeting_;  // if this is the first worker of its host
