@@ -97,6 +97,9 @@ constexpr WarningCode kCodes[] = {
      "on a real GPU: the driver does not name a kernel, which is recorded as unknown"},
     {"large_copies_only_marked",
      "the program copied more bytes than are kept on the virtual device; they count as unwritten"},
+    {"large_fills_repeated",
+     "random initial values of a large tensor on the CPU repeat those of its first part, which "
+     "saves time and memory; none of them reaches the virtual device"},
     {"late_ranks",
      "profiles: these ranks enter collectives last, since they wait there less than the median "
      "rank; an iteration of the graph begins on all ranks together"},

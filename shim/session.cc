@@ -8,12 +8,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <mutex>
 #include <new>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "shim/channel/channel.h"
@@ -32,15 +34,13 @@
 namespace prism::shim {
 namespace {
 
-using channel::Config;
 using channel::Mode;
 using channel::Record;
 using channel::RecordKind;
 using channel::Table;
 
 constexpr auto kTables = static_cast<size_t>(Table::kFramework);  // ids from 1 on
-constexpr const char* kTooLarge =
-    "a name, or the list of a group's members, is larger than the channel (1 MiB)";
+constexpr const char* kTooLarge = "a name or a group's members exceed the channel (1 MiB)";
 constexpr const char* kWorkerGone = "the run was aborted or its worker process has gone";
 
 [[noreturn]] void Die(const char* what) {
@@ -53,7 +53,7 @@ constexpr const char* kWorkerGone = "the run was aborted or its worker process h
 enum class Voice { kSilent, kUndecided, kSpeaks };
 
 struct State {
-  Config config = StandaloneConfig();
+  channel::Config config = StandaloneConfig();
   channel::Header* header = nullptr;
   pid_t process = 0;
   std::atomic<Voice> voice{Voice::kSilent};
@@ -65,7 +65,7 @@ struct State {
   std::mutex request_mutex;  // the one answer slot
   uint32_t next_request = 1;
   uint16_t next_ordinal = 0;
-  std::atomic<int> working_threads{0};  // that have given the device work
+  std::atomic<int> working_threads{0};  // that have given the device something to do
   std::unordered_map<std::string, uint32_t> tables[kTables];
 };
 
@@ -233,10 +233,9 @@ void FillLocked(State& state, Record& record) {
     if (state.next_ordinal == 0) {
       AdoptThreadClock();
     }
-    thread_ordinal = state.next_ordinal;  // threads beyond the last number share it
-    if (state.next_ordinal + 1 < channel::kWatchingThread) {
-      ++state.next_ordinal;
-    }
+    constexpr int kLast = channel::kWatchingThread - 1;  // further threads share it
+    thread_ordinal = state.next_ordinal;
+    state.next_ordinal = static_cast<uint16_t>(std::min(state.next_ordinal + 1, kLast));
   }
   record.thread = thread_ordinal;
   record.context = thread_context;
@@ -252,11 +251,9 @@ bool IsWork(RecordKind kind) {
 // have ended included, comes in between in an order by chance.
 void CountWorkingThread(State& state, RecordKind kind) {
   constexpr int kThreadsThatTakeTurns = 2;
-  if (!thread_works && IsWork(kind)) {
-    thread_works = true;
-    if (++state.working_threads > kThreadsThatTakeTurns) {
-      Count("several_issuing_threads");
-    }
+  if (IsWork(kind) && !std::exchange(thread_works, true) &&
+      ++state.working_threads > kThreadsThatTakeTurns) {
+    Count("several_issuing_threads");
   }
 }
 
@@ -313,8 +310,12 @@ void PushDefinitionsLocked(State& state) {
 
 }  // namespace
 
-const Config& SessionConfig() {
+const channel::Config& SessionConfig() {
   return Get().config;
+}
+
+bool HasWorked() {
+  return Get().working_threads > 0;
 }
 
 Mode SessionMode() {

@@ -15,6 +15,7 @@ namespace prism::shim {
 
 const channel::Config& SessionConfig();
 channel::Mode SessionMode();
+bool HasWorked();                   // whether the device was given anything to do
 channel::Header* SessionChannel();  // nullptr in kStandalone
 
 // A fork server's child (fork_server/fork_server.h) has become a rank and has been given a channel:

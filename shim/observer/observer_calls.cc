@@ -121,6 +121,10 @@ void prism_shim_count(const char* counter) {
   prism::shim::Count(counter);
 }
 
+int prism_shim_has_worked() {
+  return prism::shim::HasWorked() ? 1 : 0;
+}
+
 int prism_shim_mode() {
   return static_cast<int>(prism::shim::SessionMode());
 }

@@ -68,6 +68,8 @@ void prism_shim_allocator_stats(const prism::channel::AllocatorStatsBody* stats)
 void prism_shim_set_group_provider(prism::shim::GroupProvider provider);
 const prism::shim::GroupAtWork* prism_shim_group_at_work();
 int prism_shim_mode();
+// Whether the process has had the device do anything.
+int prism_shim_has_worked();
 void prism_shim_write(void* target, const void* data, size_t bytes);
 // Device bytes count as never written.
 void prism_shim_forget(void* target, size_t bytes);

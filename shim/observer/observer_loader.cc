@@ -19,6 +19,8 @@ namespace {
 // after thousands of calls.
 constexpr int kMaxAttempts = 1000;
 
+std::atomic<LargeFill*> large_fill{nullptr};
+
 int IsLibtorch(dl_phdr_info* info, size_t /*size*/, void* /*data*/) {
   return info->dlpi_name != nullptr && strstr(info->dlpi_name, "libtorch_cuda.so") != nullptr ? 1
                                                                                               : 0;
@@ -35,6 +37,7 @@ void Load() {
     Count("observer_missing");
     return;
   }
+  large_fill = reinterpret_cast<LargeFill*>(dlsym(library, "prism_observer_fill"));
   start();
   if (SessionMode() != channel::Mode::kStandalone) {
     DescribeCompiledKernels();
@@ -45,6 +48,10 @@ void Load() {
 }
 
 }  // namespace
+
+LargeFill* ObserversFill() {
+  return large_fill.load(std::memory_order_acquire);
+}
 
 void LoadObserver() {
   static std::atomic<bool> done{false};

@@ -9,4 +9,18 @@ namespace prism::shim {
 // observer is counted ("observer_missing") and reported once on stderr.
 void LoadObserver();
 
+// A call of normal_ or uniform_: mean and deviation, or the bounds.
+struct TorchFill {
+  bool is_normal;
+  void* tensor;  // at::Tensor
+  double first;
+  double second;
+  const void* generator;  // std::optional<at::Generator>
+};
+
+// The observer's prism_observer_fill: not 0 if it has filled the tensor (large_fills.cc); null
+// while it is not loaded.
+using LargeFill = int(const TorchFill* fill);
+LargeFill* ObserversFill();
+
 }  // namespace prism::shim

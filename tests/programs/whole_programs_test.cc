@@ -159,5 +159,20 @@ TEST_F(UserProgram, without_iterations_is_timed_once_and_by_phases) {
                                    HasSubstr("no_training.py")));
 }
 
+// Of a model that is made on the CPU, a part is drawn, and all else is as it would be.
+TEST_F(UserProgram, draws_a_part_of_a_large_model_on_the_cpu) {
+  const Finished run =
+      RunCommand({PRISM_EMULATE, "--target-gpus", "2", "--force", "--out", folder_ / "out", "--",
+                  PRISM_PYTHON, PRISM_PROGRAM_DIR "/large_fills.py"});
+  ASSERT_EQ(run.code, 0) << run.output;
+  EXPECT_THAT(Log(), HasSubstr("filled"));
+  const auto summary = nlohmann::json::parse(ReadText(folder_ / "out/summary.json"));
+  int64_t fills = 0;
+  for (const auto& warning : summary["warnings"]) {
+    fills += warning["code"] == "large_fills_repeated" ? warning["count"].get<int64_t>() : 0;
+  }
+  EXPECT_EQ(fills, 2 * 8);  // by both ranks
+}
+
 }  // namespace
 }  // namespace prism

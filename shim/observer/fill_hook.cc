@@ -1,0 +1,56 @@
+// normal_ and uniform_ on the CPU, which libtorch_cpu calls as exported functions, so that these
+// preloaded ones are called instead. The observer, which knows tensors, fills large ones
+// (large_fills.cc). A program may come here before its first call of CUDA.
+#include <atomic>
+
+#include "shim/observer/observer_loader.h"
+#include "shim/observer/torch_symbol.h"
+#include "shim/session.h"
+
+namespace {
+
+// at::Tensor&, double, double, std::optional<at::Generator>, which goes by reference.
+using Fill = void*(void*, double, double, void*);
+
+#define PRISM_NORMAL "_ZN2at6native7normal_ERNS_6TensorEddSt8optionalINS_9GeneratorEE"
+#define PRISM_UNIFORM "_ZN2at6native8uniform_ERNS_6TensorEddSt8optionalINS_9GeneratorEE"
+
+using prism::shim::TorchFill;
+
+bool FillsLarge(const TorchFill& fill) {
+  const auto mode = prism::shim::SessionMode();
+  if (mode == prism::channel::Mode::kStandalone || mode == prism::channel::Mode::kDevice) {
+    return false;
+  }
+  prism::shim::LoadObserver();
+  auto* const observer = prism::shim::ObserversFill();
+  return observer != nullptr && observer(&fill) != 0;
+}
+
+}  // namespace
+
+extern "C" {
+
+void* PrismNormal(void* tensor, double mean, double deviation, void* generator)
+    PRISM_REPLACES(PRISM_NORMAL);
+void* PrismUniform(void* tensor, double from, double to, void* generator)
+    PRISM_REPLACES(PRISM_UNIFORM);
+
+void* PrismNormal(void* tensor, double mean, double deviation, void* generator) {
+  static std::atomic<void*> found{nullptr};
+  if (FillsLarge({true, tensor, mean, deviation, generator})) {
+    return tensor;
+  }
+  void* const real = prism::shim::TorchSymbol("libtorch_cpu.so", PRISM_NORMAL, nullptr, &found);
+  return reinterpret_cast<Fill*>(real)(tensor, mean, deviation, generator);
+}
+
+void* PrismUniform(void* tensor, double from, double to, void* generator) {
+  static std::atomic<void*> found{nullptr};
+  if (FillsLarge({false, tensor, from, to, generator})) {
+    return tensor;
+  }
+  void* const real = prism::shim::TorchSymbol("libtorch_cpu.so", PRISM_UNIFORM, nullptr, &found);
+  return reinterpret_cast<Fill*>(real)(tensor, from, to, generator);
+}
+}
