@@ -1,5 +1,5 @@
-// normal_ and uniform_ on the CPU, which libtorch_cpu calls as exported functions, so that these
-// preloaded ones are called instead. The observer, which knows tensors, fills large ones
+// normal_ and uniform_ on the CPU or a GPU, which libtorch calls as exported functions, so that
+// these preloaded ones are called instead. The observer, which knows tensors, fills large ones
 // (large_fills.cc). A program may come here before its first call of CUDA.
 #include <atomic>
 

@@ -216,7 +216,8 @@ void Repeat(const at::Tensor& tensor, size_t period) {
 }
 
 bool MayRepeat(const at::Tensor& tensor, Kind kind, const OptionalGenerator& generator) {
-  return !generator.has_value() && tensor.is_contiguous() && tensor.nbytes() > kRealCopyBytesMax &&
+  return tensor.is_cpu() && !generator.has_value() && tensor.is_contiguous() &&
+         tensor.nbytes() > kRealCopyBytesMax &&
          (tensor.requires_grad() || prism_shim_has_worked() == 0) &&
          IsKnown(kind, tensor.scalar_type());
 }

@@ -40,7 +40,7 @@ shared = torch.nn.Parameter(torch.empty(4 * MIB).share_memory_())  # not of torc
 torch.nn.init.normal_(shared)
 assert shared.is_shared() and shared[1] == shared[1 + MIB // 4]
 
-torch.ones(8, device="cuda").add_(1)
+torch.empty(4 * MIB, device="cuda").normal_().uniform_()  # not on the CPU
 data = torch.empty(4 * MIB).normal_()  # data of a step stay as they are
 assert not torch.equal(data[:MIB // 4], data[MIB // 4:MIB // 2])
 dist.barrier()
