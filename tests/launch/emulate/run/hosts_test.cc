@@ -27,6 +27,13 @@ TEST(Hosts, workers_that_share_memory_are_on_one) {
   EXPECT_FALSE(GroupWorkers({ThisHost(), ThisHost()}).several());
 }
 
+TEST(Hosts, so_many_workers_of_each_record) {
+  EXPECT_THAT(RecordingWorkers(TwoHosts(), 1), ElementsAre(0, 1));
+  EXPECT_THAT(RecordingWorkers(TwoHosts(), 5), ElementsAre(0, 1, 2, 3));
+  const Hosts uneven = GroupWorkers({{"a", "a"}, {"a", "a"}, {"a", "a"}, {"b", "b"}});
+  EXPECT_THAT(RecordingWorkers(uneven, 2), ElementsAre(0, 1, 3));
+}
+
 TEST(Hosts, ranks_are_counted_on_each) {
   EXPECT_THAT(PlacesOnHosts({0, 2, 1, 0, 3}, TwoHosts()), ElementsAre(0, 1, 0, 2, 1));
 }
