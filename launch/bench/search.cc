@@ -8,7 +8,6 @@
 
 #include "graph/base/rng.h"
 #include "launch/bench/bench.h"
-#include "launch/inputs/presets.h"
 #include "launch/plan/plan_library.h"
 #include "launch/process/mpi_session.h"
 #include "launch/process/stop_watch.h"
@@ -21,14 +20,8 @@ constexpr size_t kPlans = 200;
 constexpr size_t kUsualPlans = 1000;
 
 Result<PlanEvaluator> Gpt3Evaluator() {
-  SearchProblem problem;
-  PRISM_ASSIGN_OR_RETURN(ModelPreset preset, LoadModel("gpt3-175b"));
-  PRISM_ASSIGN_OR_RETURN(problem.cluster, LoadCluster("h100-8x"));
-  PRISM_ASSIGN_OR_RETURN(problem.costs, LoadSiteCosts("h100-8x"));
-  problem.model = std::move(preset.model);
-  problem.framework = "megatron-core";
-  problem.global_batch_size = preset.layout.global_batch_size;
-  problem.seq_len = problem.model.seq_len;
+  PRISM_ASSIGN_OR_RETURN(SearchProblem problem, ProblemOn("h100-8x", "megatron-core"));
+  PRISM_RETURN_IF_ERROR(TakeModel("gpt3-175b", &problem));
   problem.tokens = 300e9;
   return PlanEvaluator::Create(std::move(problem), "");
 }
