@@ -105,7 +105,7 @@ Result<BenchCase> LibraryCase(const std::vector<Plan>& plans, int threads) {
 
 }  // namespace
 
-BenchResult BenchSearch(int threads) {
+BenchResult BenchSearch(const BenchOptions& bench) {
   PRISM_ASSIGN_OR_RETURN(const PlanEvaluator evaluator, Gpt3Evaluator());
   const std::vector<Plan> plans = DrawPlans(evaluator, kPlans, /*usual=*/false);
   std::vector<BenchCase> cases;
@@ -117,13 +117,14 @@ BenchResult BenchSearch(int threads) {
     PRISM_RETURN_IF_ERROR(evaluator.Memory(plan).status().WithContext(DescribePlan(plan)));
   }
   cases.push_back(RateCase("memory of plans on 8192 GPUs", kPlans, memories, 1));
-  PRISM_ASSIGN_OR_RETURN(BenchCase library,
-                         LibraryCase(DrawPlans(evaluator, kUsualPlans, /*usual=*/true), threads));
+  PRISM_ASSIGN_OR_RETURN(
+      BenchCase library,
+      LibraryCase(DrawPlans(evaluator, kUsualPlans, /*usual=*/true), bench.threads));
   cases.push_back(std::move(library));
   PRISM_ASSIGN_OR_RETURN(MpiSession session, MpiSession::Start());
   SearchOptions options;
   options.choices.gpus = {kGpus};
-  options.threads = threads;
+  options.threads = bench.threads;
   const StopWatch search;
   PRISM_ASSIGN_OR_RETURN(const SearchResult result, Search(evaluator, options, session));
   const double seconds = search.Seconds();
@@ -132,7 +133,7 @@ BenchResult BenchSearch(int threads) {
                    {{"candidates", static_cast<double>(result.candidates), "plans"},
                     {"evaluated", static_cast<double>(result.evaluated), "plans"},
                     {"seconds", seconds, "s"},
-                    {"threads", static_cast<double>(threads), "threads"},
+                    {"threads", static_cast<double>(bench.threads), "threads"},
                     {"best_iteration_time_s", result.best.front().time.seconds, "s"}}});
   return cases;
 }
