@@ -11,10 +11,14 @@
 #include "graph/describe.h"
 #include "graph/diff/diff.h"
 #include "graph/diff/field_differences.h"
+#include "graph/job/fields.h"
 #include "graph/job/names.h"
 
 namespace prism::graph {
 namespace {
+
+#define PRISM_COMPARE_GPU(member, name) field_("gpu." #name, left.member, right.member);
+#define PRISM_COMPARE_NETWORK(member, name) field_("network." #name, left.member, right.member);
 
 class ClusterComparison {
  public:
@@ -30,32 +34,16 @@ class ClusterComparison {
  private:
   void CompareGpus(const GpuSpec& left, const GpuSpec& right) {
     field_("gpu.name", left.name, right.name);
-    field_("gpu.compute_major", left.compute_major, right.compute_major);
-    field_("gpu.compute_minor", left.compute_minor, right.compute_minor);
-    field_("gpu.sm_count", left.sm_count, right.sm_count);
-    field_("gpu.memory_bytes", left.memory_bytes, right.memory_bytes);
-    field_("gpu.l2_bytes", left.l2_bytes, right.l2_bytes);
-    field_("gpu.shared_memory_per_sm", left.shared_memory_per_sm, right.shared_memory_per_sm);
-    field_("gpu.shared_memory_per_block_optin", left.shared_memory_per_block_optin,
-           right.shared_memory_per_block_optin);
-    field_("gpu.segments_ascending", left.segments_ascending, right.segments_ascending);
+    PRISM_GPU_FIELDS(PRISM_COMPARE_GPU)
   }
 
   void CompareNetworks(const NetworkSpec& left, const NetworkSpec& right) {
     field_.Named("network.kind", kFabricKindNames, left.kind, right.kind);
     field_.Named("network.routing", kFabricRoutingNames, left.routing, right.routing);
-    field_("network.planes", left.planes, right.planes);
-    field_("network.nodes_per_leaf", left.nodes_per_leaf, right.nodes_per_leaf);
-    field_("network.leaf_uplinks", left.leaf_uplinks, right.leaf_uplinks);
-    field_("network.leaves_per_pod", left.leaves_per_pod, right.leaves_per_pod);
-    field_("network.spine_uplinks", left.spine_uplinks, right.spine_uplinks);
+    PRISM_TREE_FIELDS(PRISM_COMPARE_NETWORK)
     field_("network.torus", fmt::format("{}", fmt::join(left.torus, "x")),
            fmt::format("{}", fmt::join(right.torus, "x")));
-    field_("network.nodes_per_cluster", left.nodes_per_cluster, right.nodes_per_cluster);
-    field_("network.connections", left.connections, right.connections);
-    field_("network.uplink_bytes_per_s", left.uplink_bytes_per_s, right.uplink_bytes_per_s);
-    field_("network.cluster_bytes_per_s", left.cluster_bytes_per_s, right.cluster_bytes_per_s);
-    field_("network.cluster_ns", left.cluster_ns, right.cluster_ns);
+    PRISM_NETWORK_FIELDS(PRISM_COMPARE_NETWORK)
   }
 
   void CompareParameters(const ParameterTable& left, const ParameterTable& right) {
@@ -74,6 +62,9 @@ class ClusterComparison {
   std::vector<Difference> differences_;
   FieldDifferences field_{DifferenceKind::kCluster, "", &differences_};
 };
+
+#undef PRISM_COMPARE_GPU
+#undef PRISM_COMPARE_NETWORK
 
 }  // namespace
 

@@ -8,34 +8,23 @@
 #include "graph/describe.h"
 #include "graph/diff/field_differences.h"
 #include "graph/diff/program_diff.h"
+#include "graph/job/fields.h"
 #include "graph/job/names.h"
 
 namespace prism::graph {
 namespace {
 
+#define PRISM_COMPARE(member, name) field(#name, left.member, right.member);
+
+ModelSpec WithHeadDim(ModelSpec model) {
+  model.head_dim = model.HeadDim();
+  return model;
+}
+
 void CompareModels(const ModelSpec& left, const ModelSpec& right, FieldDifferences field) {
   field("model", left.name, right.name);
   field.Named("block", kBlockKindNames, left.block, right.block);
-  field("layers", left.layers, right.layers);
-  field("hidden", left.hidden, right.hidden);
-  field("heads", left.heads, right.heads);
-  field("kv_heads", left.kv_heads, right.kv_heads);
-  field("ffn", left.ffn, right.ffn);
-  field("vocab", left.vocab, right.vocab);
-  field("tied_embeddings", left.tied_embeddings, right.tied_embeddings);
-  field("head_dim", left.HeadDim(), right.HeadDim());
-  field("sliding_window", left.sliding_window, right.sliding_window);
-  field("experts", left.moe.experts, right.moe.experts);
-  field("moe_topk", left.moe.topk, right.moe.topk);
-  field("expert_ffn", left.moe.expert_ffn, right.moe.expert_ffn);
-  field("shared_expert_ffn", left.moe.shared_expert_ffn, right.moe.shared_expert_ffn);
-  field("dense_layers", left.moe.dense_layers, right.moe.dense_layers);
-  field("expert_biases", left.moe.biased, right.moe.biased);
-  field("latent_q_rank", left.latent.q_rank, right.latent.q_rank);
-  field("latent_kv_rank", left.latent.kv_rank, right.latent.kv_rank);
-  field("latent_rope_dim", left.latent.rope_dim, right.latent.rope_dim);
-  field("latent_value_dim", left.latent.value_dim, right.latent.value_dim);
-  field("mtp_layers", left.mtp_layers, right.mtp_layers);
+  PRISM_MODEL_FIELDS(PRISM_COMPARE)
 }
 
 std::string AxesText(const std::vector<GridAxis>& axes) {
@@ -47,11 +36,7 @@ std::string AxesText(const std::vector<GridAxis>& axes) {
 }
 
 void CompareFacts(const ProgramFacts& left, const ProgramFacts& right, FieldDifferences field) {
-  field("torch", left.torch, right.torch);
-  field("checked", left.checked, right.checked);
-  field("warmup_iterations", left.warmup_iterations, right.warmup_iterations);
-  field("iteration_begin", left.iteration_begin, right.iteration_begin);
-  field("steps_per_iteration", left.steps_per_iteration, right.steps_per_iteration);
+  PRISM_FACT_FIELDS(PRISM_COMPARE)
   field("axes", AxesText(left.axes), AxesText(right.axes));
 }
 
@@ -59,18 +44,8 @@ void CompareJobs(const JobSpec& left, const JobSpec& right, std::vector<Differen
   FieldDifferences field(DifferenceKind::kJob, "job.", &out);
   field("name", left.name, right.name);
   field("user_program", left.user_program, right.user_program);
-  CompareModels(left.model, right.model, field);
-  field("tp", left.parallel.tp, right.parallel.tp);
-  field("cp", left.parallel.cp, right.parallel.cp);
-  field("dp", left.parallel.dp, right.parallel.dp);
-  field("pp", left.parallel.pp, right.parallel.pp);
-  field("ep", left.parallel.ep, right.parallel.ep);
-  field("vpp", left.parallel.vpp, right.parallel.vpp);
-  field("etp", left.parallel.etp, right.parallel.etp);
-  field("sequence_parallel", left.sequence_parallel, right.sequence_parallel);
-  field("micro_batch_size", left.micro_batch_size, right.micro_batch_size);
-  field("global_batch_size", left.global_batch_size, right.global_batch_size);
-  field("seq_len", left.seq_len, right.seq_len);
+  CompareModels(WithHeadDim(left.model), WithHeadDim(right.model), field);
+  PRISM_LAYOUT_FIELDS(PRISM_COMPARE)
   field.Named("recompute", kRecomputeNames, left.recompute, right.recompute);
   field("zero", left.zero_stage, right.zero_stage);
   field("dtype", std::string(DataTypeName(left.compute_dtype)),
@@ -78,6 +53,8 @@ void CompareJobs(const JobSpec& left, const JobSpec& right, std::vector<Differen
   field("seed", left.seed, right.seed);
   CompareFacts(left.facts, right.facts, field);
 }
+
+#undef PRISM_COMPARE
 
 std::string DescribeDifference(const ProgramDifference& difference, bool left) {
   const std::string& op = left ? difference.left : difference.right;

@@ -13,6 +13,9 @@ inline constexpr EnumNames<Recompute, 3> kRecomputeNames = {
 inline constexpr EnumNames<BlockKind, 3> kBlockKindNames = {
     {{BlockKind::kGpt, "gpt"}, {BlockKind::kLlama, "llama"}, {BlockKind::kNemotron, "nemotron"}}};
 
+inline constexpr EnumNames<Mark, 3> kMarkNames = {
+    {{Mark::kMeasured, "measured"}, {Mark::kFitted, "fitted"}, {Mark::kAssumed, "assumed"}}};
+
 inline constexpr EnumNames<FabricKind, 3> kFabricKindNames = {
     {{FabricKind::kRailFatTree, "rail-fat-tree"},
      {FabricKind::kClos, "clos"},

@@ -5,6 +5,7 @@
 
 #include <google/protobuf/io/coded_stream.h>
 
+#include "graph/job/fields.h"
 #include "graph/job/whole_program.h"
 
 namespace prism::graph {
@@ -14,100 +15,62 @@ namespace {
 // written to the message, another one is read from it.
 #define PRISM_FIELD(member, field)       \
   if constexpr (std::is_const_v<Spec>) { \
-    message->set_##field((member));      \
+    message->set_##field(spec->member);  \
   } else {                               \
-    (member) = message->field();         \
+    spec->member = message->field();     \
   }
 
 template <typename Spec, typename Message>
-void CopyModel(Spec* model, Message* message) {
-  PRISM_FIELD(model->name, name)
-  PRISM_FIELD(model->source, source)
-  PRISM_FIELD(model->layers, layers)
-  PRISM_FIELD(model->hidden, hidden)
-  PRISM_FIELD(model->heads, heads)
-  PRISM_FIELD(model->kv_heads, kv_heads)
-  PRISM_FIELD(model->ffn, ffn)
-  PRISM_FIELD(model->vocab, vocab)
-  PRISM_FIELD(model->seq_len, seq_len)
-  PRISM_FIELD(model->tied_embeddings, tied_embeddings)
-  PRISM_FIELD(model->head_dim, head_dim)
-  PRISM_FIELD(model->sliding_window, sliding_window)
-  PRISM_FIELD(model->moe.experts, experts)
-  PRISM_FIELD(model->moe.topk, moe_topk)
-  PRISM_FIELD(model->moe.expert_ffn, expert_ffn)
-  PRISM_FIELD(model->moe.shared_expert_ffn, shared_expert_ffn)
-  PRISM_FIELD(model->moe.dense_layers, dense_layers)
-  PRISM_FIELD(model->latent.q_rank, latent_q_rank)
-  PRISM_FIELD(model->latent.kv_rank, latent_kv_rank)
-  PRISM_FIELD(model->latent.rope_dim, latent_rope_dim)
-  PRISM_FIELD(model->latent.value_dim, latent_value_dim)
-  PRISM_FIELD(model->mtp_layers, mtp_layers)
-  PRISM_FIELD(model->moe.biased, moe_biased)
+void CopyModel(Spec* spec, Message* message) {
+  PRISM_FIELD(name, name)
+  PRISM_FIELD(source, source)
+  PRISM_FIELD(seq_len, seq_len)
+  PRISM_MODEL_FIELDS(PRISM_FIELD)
 }
 
 template <typename Spec, typename Message>
-void CopyJob(Spec* job, Message* message) {
-  PRISM_FIELD(job->name, name)
-  PRISM_FIELD(job->user_program, user_program)
-  PRISM_FIELD(job->parallel.tp, tp)
-  PRISM_FIELD(job->parallel.cp, cp)
-  PRISM_FIELD(job->parallel.dp, dp)
-  PRISM_FIELD(job->parallel.pp, pp)
-  PRISM_FIELD(job->parallel.ep, ep)
-  PRISM_FIELD(job->parallel.vpp, vpp)
-  PRISM_FIELD(job->parallel.etp, etp)
-  PRISM_FIELD(job->sequence_parallel, sequence_parallel)
-  PRISM_FIELD(job->micro_batch_size, micro_batch_size)
-  PRISM_FIELD(job->global_batch_size, global_batch_size)
-  PRISM_FIELD(job->seq_len, seq_len)
-  PRISM_FIELD(job->zero_stage, zero_stage)
-  PRISM_FIELD(job->seed, seed)
-  PRISM_FIELD(job->facts.warmup_iterations, warmup_iterations)
-  PRISM_FIELD(job->facts.iteration_begin, iteration_begin)
-  PRISM_FIELD(job->facts.steps_per_iteration, steps_per_iteration)
-  PRISM_FIELD(job->facts.torch, torch)
-  PRISM_FIELD(job->facts.checked, checked)
+void CopyFacts(Spec* spec, Message* message) {
+  PRISM_FACT_FIELDS(PRISM_FIELD)
 }
 
 template <typename Spec, typename Message>
-void CopyNetwork(Spec* network, Message* message) {
-  PRISM_FIELD(network->planes, planes)
-  PRISM_FIELD(network->nodes_per_leaf, nodes_per_leaf)
-  PRISM_FIELD(network->leaf_uplinks, leaf_uplinks)
-  PRISM_FIELD(network->leaves_per_pod, leaves_per_pod)
-  PRISM_FIELD(network->spine_uplinks, spine_uplinks)
-  PRISM_FIELD(network->nodes_per_cluster, nodes_per_cluster)
-  PRISM_FIELD(network->connections, connections)
-  PRISM_FIELD(network->uplink_bytes_per_s, uplink_bytes_per_s)
-  PRISM_FIELD(network->cluster_bytes_per_s, cluster_bytes_per_s)
-  PRISM_FIELD(network->cluster_ns, cluster_ns)
+void CopyJob(Spec* spec, Message* message) {
+  PRISM_FIELD(name, name)
+  PRISM_FIELD(user_program, user_program)
+  PRISM_LAYOUT_FIELDS(PRISM_FIELD)
+  PRISM_FIELD(zero_stage, zero_stage)
+  PRISM_FIELD(seed, seed)
+  CopyFacts(&spec->facts, message);
 }
 
 template <typename Spec, typename Message>
-void CopyCluster(Spec* cluster, Message* message) {
-  PRISM_FIELD(cluster->name, name)
-  PRISM_FIELD(cluster->source, source)
-  PRISM_FIELD(cluster->gpu.name, gpu_name)
-  PRISM_FIELD(cluster->gpu.compute_major, compute_major)
-  PRISM_FIELD(cluster->gpu.compute_minor, compute_minor)
-  PRISM_FIELD(cluster->gpu.sm_count, sm_count)
-  PRISM_FIELD(cluster->gpu.memory_bytes, memory_bytes)
-  PRISM_FIELD(cluster->gpu.l2_bytes, l2_bytes)
-  PRISM_FIELD(cluster->gpu.shared_memory_per_sm, shared_memory_per_sm)
-  PRISM_FIELD(cluster->gpu.shared_memory_per_block_optin, shared_memory_per_block_optin)
-  PRISM_FIELD(cluster->gpu.segments_ascending, segments_ascending)
-  PRISM_FIELD(cluster->gpus_per_node, gpus_per_node)
+void CopyNetwork(Spec* spec, Message* message) {
+  PRISM_TREE_FIELDS(PRISM_FIELD)
+  PRISM_NETWORK_FIELDS(PRISM_FIELD)
 }
 
 template <typename Spec, typename Message>
-void CopyMemory(Spec* memory, Message* message) {
-  PRISM_FIELD(memory->peak_allocated, peak_allocated)
-  PRISM_FIELD(memory->peak_reserved, peak_reserved)
-  PRISM_FIELD(memory->steady_allocated, steady_allocated)
-  PRISM_FIELD(memory->peak_op, peak_op)
-  PRISM_FIELD(memory->peak_phase, peak_phase)
-  PRISM_FIELD(memory->layout_hash, layout_hash)
+void CopyGpu(Spec* spec, Message* message) {
+  PRISM_FIELD(name, gpu_name)
+  PRISM_GPU_FIELDS(PRISM_FIELD)
+}
+
+template <typename Spec, typename Message>
+void CopyCluster(Spec* spec, Message* message) {
+  PRISM_FIELD(name, name)
+  PRISM_FIELD(source, source)
+  PRISM_FIELD(gpus_per_node, gpus_per_node)
+  CopyGpu(&spec->gpu, message);
+}
+
+template <typename Spec, typename Message>
+void CopyMemory(Spec* spec, Message* message) {
+  PRISM_FIELD(peak_allocated, peak_allocated)
+  PRISM_FIELD(peak_reserved, peak_reserved)
+  PRISM_FIELD(steady_allocated, steady_allocated)
+  PRISM_FIELD(peak_op, peak_op)
+  PRISM_FIELD(peak_phase, peak_phase)
+  PRISM_FIELD(layout_hash, layout_hash)
 }
 
 #undef PRISM_FIELD

@@ -249,7 +249,7 @@ Result<std::vector<BenchCase>> AsOther(MpiSession& session) {
 
 }  // namespace
 
-BenchResult BenchExchange() {
+BenchResult BenchExchange(const BenchOptions& /*options*/) {
   PRISM_ASSIGN_OR_RETURN(MpiSession session, MpiSession::Start());
   return session.rank() == 0 ? AsFirst(session) : AsOther(session);
 }

@@ -15,6 +15,8 @@
 #include "launch/inputs/presets.h"
 #include "launch/process/stop_watch.h"
 #include "replayer/engine/engine.h"
+#include "slicer/export/chakra/chakra_export.h"
+#include "slicer/export/goal/goal_export.h"
 #include "slicer/workloads/workloads.h"
 
 // jemalloc's, where the program is linked to it.
@@ -99,7 +101,8 @@ int64_t MaxResidentBytes() {
   return int64_t{usage.ru_maxrss} * 1024;
 }
 
-BenchResult BenchGraph(const BenchWorkload& workload) {
+BenchResult BenchGraph(const BenchOptions& options) {
+  const BenchWorkload& workload = options.workload;
   const int64_t heap = HeapBytes();
   const StopWatch build;
   PRISM_ASSIGN_OR_RETURN(const graph::Graph graph, MakeBenchGraph(workload));
@@ -155,7 +158,7 @@ BenchResult BenchGraph(const BenchWorkload& workload) {
   return std::vector<BenchCase>{std::move(result)};
 }
 
-BenchResult BenchReplay(const BenchReplayOptions& options) {
+BenchResult BenchReplay(const BenchOptions& options) {
   const int64_t heap = HeapBytes();
   const StopWatch build;
   PRISM_ASSIGN_OR_RETURN(const graph::Graph graph, MakeBenchGraph(options.workload));
@@ -203,6 +206,13 @@ BenchResult BenchReplay(const BenchReplayOptions& options) {
       {"threads", static_cast<double>(options.threads), "threads"},
       {"iteration_seconds", SecondsFromNs(result.steady_iteration_ns()), "virtual s"},
   };
+  // Afterwards: what its buffers leave on the heap would count as the replay's.
+  if (!options.export_format.empty()) {
+    PRISM_RETURN_IF_ERROR(
+        options.export_format == "chakra"
+            ? slicer::ExportChakra(graph, options.path).status()
+            : slicer::ExportGoal(graph, options.path, slicer::GoalForm::kText).status());
+  }
   return std::vector<BenchCase>{std::move(line)};
 }
 

@@ -73,7 +73,8 @@ Result<BenchCase> TimeImport(const std::string& name, size_t bytes, const Import
 
 }  // namespace
 
-BenchResult BenchImport(const BenchWorkload& workload) {
+BenchResult BenchImport(const BenchOptions& bench) {
+  const BenchWorkload& workload = bench.workload;
   PRISM_ASSIGN_OR_RETURN(const graph::Graph graph, MakeBenchGraph(workload));
   slicer::ImportOptions options;
   options.cluster = graph.cluster;
@@ -102,16 +103,6 @@ BenchResult BenchImport(const BenchWorkload& workload) {
         add(of, bytes.size(), [&] { return slicer::ImportGoalBytes(bytes, of, options); }));
   }
   return lines;
-}
-
-Status ExportWorkload(const BenchWorkload& workload,
-                      const std::string& format,
-                      const std::string& path) {
-  PRISM_ASSIGN_OR_RETURN(const graph::Graph graph, MakeBenchGraph(workload));
-  if (format == "chakra") {
-    return slicer::ExportChakra(graph, path).status();
-  }
-  return slicer::ExportGoal(graph, path, slicer::GoalForm::kText).status();
 }
 
 }  // namespace prism::launch

@@ -99,14 +99,14 @@ BenchCase BenchSolver(bool ring) {
   return line;
 }
 
-Result<BenchCase> BenchJob(const BenchReplayOptions& options, const std::string& path) {
+Result<BenchCase> BenchJob(const BenchOptions& options) {
   graph::Graph graph;
-  std::string name = path;
-  if (path.empty()) {
+  std::string name = options.path;
+  if (options.path.empty()) {
     PRISM_ASSIGN_OR_RETURN(graph, MakeBenchGraph(options.workload));
     name = fmt::format("{} {} ranks", options.workload.name, options.workload.ranks);
   } else {
-    PRISM_ASSIGN_OR_RETURN(graph::LoadedGraph loaded, graph::LoadValidGraph(path));
+    PRISM_ASSIGN_OR_RETURN(graph::LoadedGraph loaded, graph::LoadValidGraph(options.path));
     graph = std::move(loaded.graph);
   }
   replayer::ReplayOptions replay;
@@ -131,8 +131,8 @@ Result<BenchCase> BenchJob(const BenchReplayOptions& options, const std::string&
 
 }  // namespace
 
-BenchResult BenchNetwork(const BenchReplayOptions& options, const std::string& path) {
-  PRISM_ASSIGN_OR_RETURN(BenchCase job, BenchJob(options, path));
+BenchResult BenchNetwork(const BenchOptions& options) {
+  PRISM_ASSIGN_OR_RETURN(BenchCase job, BenchJob(options));
   return std::vector<BenchCase>{BenchSolver(false), BenchSolver(true), std::move(job)};
 }
 

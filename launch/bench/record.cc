@@ -179,7 +179,7 @@ BenchCase RecordCase(const char* name, size_t records, double seconds) {
 
 }  // namespace
 
-BenchResult BenchDevice() {
+BenchResult BenchDevice(const BenchOptions& /*options*/) {
   PRISM_ASSIGN_OR_RETURN(const LaunchCost cost,
                          MeasureLaunchCost(LibraryFolder() + "/libprism_shim.so"));
   BenchCase result = {"device", "cudaLaunchKernel", {}};
@@ -189,7 +189,7 @@ BenchResult BenchDevice() {
   return std::vector<BenchCase>{std::move(result)};
 }
 
-BenchResult BenchRecord() {
+BenchResult BenchRecord(const BenchOptions& /*options*/) {
   const std::vector<Message> stream = MakeStream();
   std::array<double, 3> best = {};
   for (int repetition = 0; repetition < kRepetitions; ++repetition) {

@@ -8,7 +8,6 @@
 
 #include "graph/base/rng.h"
 #include "launch/bench/bench.h"
-#include "launch/inputs/presets.h"
 #include "launch/plan/plan_library.h"
 #include "launch/process/mpi_session.h"
 #include "launch/process/stop_watch.h"
@@ -21,14 +20,8 @@ constexpr size_t kPlans = 200;
 constexpr size_t kUsualPlans = 1000;
 
 Result<PlanEvaluator> Gpt3Evaluator() {
-  SearchProblem problem;
-  PRISM_ASSIGN_OR_RETURN(ModelPreset preset, LoadModel("gpt3-175b"));
-  PRISM_ASSIGN_OR_RETURN(problem.cluster, LoadCluster("h100-8x"));
-  PRISM_ASSIGN_OR_RETURN(problem.costs, LoadSiteCosts("h100-8x"));
-  problem.model = std::move(preset.model);
-  problem.framework = "megatron-core";
-  problem.global_batch_size = preset.layout.global_batch_size;
-  problem.seq_len = problem.model.seq_len;
+  PRISM_ASSIGN_OR_RETURN(SearchProblem problem, ProblemOn("h100-8x", "megatron-core"));
+  PRISM_RETURN_IF_ERROR(TakeModel("gpt3-175b", &problem));
   problem.tokens = 300e9;
   return PlanEvaluator::Create(std::move(problem), "");
 }
@@ -112,7 +105,7 @@ Result<BenchCase> LibraryCase(const std::vector<Plan>& plans, int threads) {
 
 }  // namespace
 
-BenchResult BenchSearch(int threads) {
+BenchResult BenchSearch(const BenchOptions& bench) {
   PRISM_ASSIGN_OR_RETURN(const PlanEvaluator evaluator, Gpt3Evaluator());
   const std::vector<Plan> plans = DrawPlans(evaluator, kPlans, /*usual=*/false);
   std::vector<BenchCase> cases;
@@ -124,13 +117,14 @@ BenchResult BenchSearch(int threads) {
     PRISM_RETURN_IF_ERROR(evaluator.Memory(plan).status().WithContext(DescribePlan(plan)));
   }
   cases.push_back(RateCase("memory of plans on 8192 GPUs", kPlans, memories, 1));
-  PRISM_ASSIGN_OR_RETURN(BenchCase library,
-                         LibraryCase(DrawPlans(evaluator, kUsualPlans, /*usual=*/true), threads));
+  PRISM_ASSIGN_OR_RETURN(
+      BenchCase library,
+      LibraryCase(DrawPlans(evaluator, kUsualPlans, /*usual=*/true), bench.threads));
   cases.push_back(std::move(library));
   PRISM_ASSIGN_OR_RETURN(MpiSession session, MpiSession::Start());
   SearchOptions options;
   options.choices.gpus = {kGpus};
-  options.threads = threads;
+  options.threads = bench.threads;
   const StopWatch search;
   PRISM_ASSIGN_OR_RETURN(const SearchResult result, Search(evaluator, options, session));
   const double seconds = search.Seconds();
@@ -139,7 +133,7 @@ BenchResult BenchSearch(int threads) {
                    {{"candidates", static_cast<double>(result.candidates), "plans"},
                     {"evaluated", static_cast<double>(result.evaluated), "plans"},
                     {"seconds", seconds, "s"},
-                    {"threads", static_cast<double>(threads), "threads"},
+                    {"threads", static_cast<double>(bench.threads), "threads"},
                     {"best_iteration_time_s", result.best.front().time.seconds, "s"}}});
   return cases;
 }

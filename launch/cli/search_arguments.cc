@@ -71,8 +71,6 @@ Kind<std::string> WordOf(std::vector<std::string> words, std::string value_name)
 // What is to be trained, where, and within which bounds.
 std::vector<Option<SearchArguments>> ProblemRows() {
   using S = SearchArguments;
-  static constexpr EnumNames<Objective, 3> kObjectives = {
-      {{Objective::kTime, "time"}, {Objective::kCost, "cost"}, {Objective::kEnergy, "energy"}}};
   return {
       {"model", &S::models, ModelNames(),
        "model to train; of several, find the largest that can be trained"},
@@ -93,7 +91,7 @@ std::vector<Option<SearchArguments>> ProblemRows() {
       {"tokens", &S::tokens, NumberAbove0("N"), "tokens to train on", "3e11"},
       {"tokens-per-parameter", &S::tokens_per_parameter, NumberAbove0("R"),
        "instead of --tokens: R times the model's parameters; about 20 is compute-optimal", "none"},
-      {"objective", &S::asked_objective, OneOf(kObjectives), "what to minimise",
+      {"objective", &S::asked_objective, OneOf(kObjectiveNames), "what to minimise",
        "cost with --deadline, else time"},
       {"price", &S::price, NumberAbove0("USD"), "price of one GPU-hour", "the cluster's"},
       {"global-batch-size", &S::global_batch_size, WholeNumber(1, kMaxCount), "sequences",
@@ -214,11 +212,7 @@ Result<SearchOptions> ReadSearchOptions(const VerbArguments& arguments,
 }
 
 Result<SearchProblem> ReadSite(const SearchArguments& search) {
-  SearchProblem problem;
-  PRISM_ASSIGN_OR_RETURN(problem.cluster, LoadCluster(search.cluster));
-  PRISM_ASSIGN_OR_RETURN(problem.costs, LoadSiteCosts(search.cluster));
-  PRISM_ASSIGN_OR_RETURN(problem.host, LoadHostMemory(search.cluster));
-  problem.framework = search.framework;
+  PRISM_ASSIGN_OR_RETURN(SearchProblem problem, ProblemOn(search.cluster, search.framework));
   if (search.price) {
     problem.costs.State("gpu_hour_usd", *search.price, "USD/h");
   }
@@ -227,11 +221,9 @@ Result<SearchProblem> ReadSite(const SearchArguments& search) {
 
 Result<SearchProblem> ReadProblem(const SearchArguments& search, const std::string& model) {
   PRISM_ASSIGN_OR_RETURN(SearchProblem problem, ReadSite(search));
-  PRISM_ASSIGN_OR_RETURN(ModelPreset preset, LoadModel(model));
-  problem.model = std::move(preset.model);
-  problem.model_assumptions = std::move(preset.assumptions);
-  problem.global_batch_size = search.global_batch_size.value_or(preset.layout.global_batch_size);
-  problem.seq_len = search.seq_len.value_or(problem.model.seq_len);
+  PRISM_RETURN_IF_ERROR(TakeModel(model, &problem));
+  problem.global_batch_size = search.global_batch_size.value_or(problem.global_batch_size);
+  problem.seq_len = search.seq_len.value_or(problem.seq_len);
   if (problem.global_batch_size < 1) {
     return InvalidArgument("the model's file has no batch size; give --global-batch-size N");
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -49,59 +50,38 @@ Status ReadCount(const VerbArguments& arguments,
   return OkStatus();
 }
 
-Status ReadWorkload(const VerbArguments& arguments, BenchWorkload* workload) {
-  PRISM_RETURN_IF_ERROR(arguments.ReadChoice("workload", slicer::WorkloadNames(), &workload->name));
-  return ReadCount(arguments, "ranks", graph::kMaxRanks, &workload->ranks);
+Status ReadSwitch(const VerbArguments& arguments, const char* flag, bool* on) {
+  std::string word = *on ? "on" : "off";
+  PRISM_RETURN_IF_ERROR(arguments.ReadChoice(flag, {"on", "off"}, &word));
+  *on = word == "on";
+  return OkStatus();
+}
+
+// Those that apply to the bench; the others are not given (CheckBench). The file of --export FORMAT
+// is the operand after the bench's name.
+Result<BenchOptions> ReadBench(const VerbArguments& arguments, BenchWorkload workload) {
+  BenchOptions options;
+  options.workload = std::move(workload);
+  PRISM_RETURN_IF_ERROR(
+      arguments.ReadChoice("workload", slicer::WorkloadNames(), &options.workload.name));
+  PRISM_RETURN_IF_ERROR(ReadCount(arguments, "ranks", graph::kMaxRanks, &options.workload.ranks));
+  PRISM_RETURN_IF_ERROR(ReadCount(arguments, "threads", kMaxThreads, &options.threads));
+  PRISM_RETURN_IF_ERROR(ReadCount(arguments, "iterations", kMaxIterations, &options.iterations));
+  PRISM_RETURN_IF_ERROR(ReadSwitch(arguments, "classes", &options.classes));
+  PRISM_RETURN_IF_ERROR(ReadSwitch(arguments, "fold", &options.fold));
+  options.perturb = arguments.Texts("perturb");
+  PRISM_RETURN_IF_ERROR(arguments.ReadChoice("export", {"goal", "chakra"}, &options.export_format));
+  const std::vector<std::string>& operands = arguments.operands();
+  options.path = operands.size() > 1 ? operands[1] : "";
+  if (arguments.Has("export") && options.path.empty()) {
+    return InvalidArgument("--export needs a file, as in prism bench replay --export goal FILE");
+  }
+  return options;
 }
 
 // Benches of published numbers are a program of their own.
 Result<VerbOutput> StartPublished(const VerbArguments& arguments) {
   return BecomeProgram("prism-published", arguments.words());
-}
-
-struct BenchExport {
-  std::string format;
-  std::string path;  // "": none is asked for
-};
-
-// --export FORMAT FILE: the file is the operand after the bench's name.
-Status ReadExport(const VerbArguments& arguments, BenchExport* result) {
-  if (!arguments.Has("export")) {
-    return OkStatus();
-  }
-  PRISM_RETURN_IF_ERROR(arguments.ReadChoice("export", {"goal", "chakra"}, &result->format));
-  if (arguments.operands().size() < 2) {
-    return InvalidArgument("--export needs a file, as in prism bench replay --export goal FILE");
-  }
-  result->path = arguments.operands()[1];
-  return OkStatus();
-}
-
-Result<VerbOutput> PrintCases(const VerbArguments& arguments, const BenchResult& cases) {
-  PRISM_RETURN_IF_ERROR(cases.status());
-  VerbOutput output;
-  for (const BenchCase& line : *cases) {
-    output.text += arguments.as_json() ? CaseJson(line) : CaseText(line);
-  }
-  return output;
-}
-
-Result<VerbOutput> RunDevice(const VerbArguments& arguments) {
-  return PrintCases(arguments, BenchDevice());
-}
-
-Result<VerbOutput> RunExchange(const VerbArguments& arguments) {
-  return PrintCases(arguments, BenchExchange());
-}
-
-Result<VerbOutput> RunRecord(const VerbArguments& arguments) {
-  return PrintCases(arguments, BenchRecord());
-}
-
-Result<VerbOutput> RunGraph(const VerbArguments& arguments) {
-  BenchWorkload workload;
-  PRISM_RETURN_IF_ERROR(ReadWorkload(arguments, &workload));
-  return PrintCases(arguments, BenchGraph(workload));
 }
 
 // Those after the bench's name are the program.
@@ -119,53 +99,13 @@ Result<VerbOutput> RunHost(const VerbArguments& arguments) {
   return VerbOutput();
 }
 
-Result<VerbOutput> RunImport(const VerbArguments& arguments) {
-  BenchWorkload workload = {"llm", 128};  // thousands of ranks are gigabytes of GOAL
-  PRISM_RETURN_IF_ERROR(ReadWorkload(arguments, &workload));
-  return PrintCases(arguments, BenchImport(workload));
-}
-
-Result<VerbOutput> RunBenchSearch(const VerbArguments& arguments) {
-  int32_t threads = 1;
-  PRISM_RETURN_IF_ERROR(ReadCount(arguments, "threads", kMaxThreads, &threads));
-  return PrintCases(arguments, BenchSearch(threads));
-}
-
-Result<VerbOutput> RunNetwork(const VerbArguments& arguments) {
-  BenchReplayOptions options;
-  PRISM_RETURN_IF_ERROR(ReadWorkload(arguments, &options.workload));
-  PRISM_RETURN_IF_ERROR(ReadCount(arguments, "iterations", kMaxIterations, &options.iterations));
-  const std::string path = arguments.operands().size() > 1 ? arguments.operands()[1] : "";
-  return PrintCases(arguments, BenchNetwork(options, path));
-}
-
-Result<VerbOutput> RunBenchReplay(const VerbArguments& arguments) {
-  BenchReplayOptions options;
-  std::string classes = "on";
-  std::string fold = "on";
-  PRISM_RETURN_IF_ERROR(ReadWorkload(arguments, &options.workload));
-  PRISM_RETURN_IF_ERROR(ReadCount(arguments, "threads", kMaxThreads, &options.threads));
-  PRISM_RETURN_IF_ERROR(ReadCount(arguments, "iterations", kMaxIterations, &options.iterations));
-  PRISM_RETURN_IF_ERROR(arguments.ReadChoice("classes", {"on", "off"}, &classes));
-  PRISM_RETURN_IF_ERROR(arguments.ReadChoice("fold", {"on", "off"}, &fold));
-  options.classes = classes == "on";
-  options.fold = fold == "on";
-  options.perturb = arguments.Texts("perturb");
-  BenchExport written;
-  PRISM_RETURN_IF_ERROR(ReadExport(arguments, &written));
-  const BenchResult measured = BenchReplay(options);
-  // Afterwards: what its buffers leave on the heap would count as the replay's.
-  if (measured.ok() && !written.path.empty()) {
-    PRISM_RETURN_IF_ERROR(ExportWorkload(options.workload, written.format, written.path));
-  }
-  return PrintCases(arguments, measured);
-}
-
 struct Bench {
   std::string_view name;
-  size_t operands;                   // after its name, at most
-  std::vector<std::string> options;  // that apply to it
-  Result<VerbOutput> (*run)(const VerbArguments& arguments);
+  size_t operands;                                      // after its name, at most
+  std::vector<std::string> options;                     // that apply to it
+  BenchResult (*measure)(const BenchOptions& options);  // null: `run` instead
+  Result<VerbOutput> (*run)(const VerbArguments& arguments) = nullptr;
+  BenchWorkload workload = {};  // the default
 };
 
 const std::vector<Bench>& Benches() {
@@ -173,20 +113,22 @@ const std::vector<Bench>& Benches() {
       {"accuracy",
        63,
        {"out", "parameter-sets", "without", "ablation", "calibrated"},
+       nullptr,
        StartPublished},
-      {"collectives", 1, {"out", "fit", "ranks", "cluster", "collective"}, StartPublished},
-      {"device", 0, {}, RunDevice},
-      {"exchange", 0, {}, RunExchange},
-      {"graph", 0, {"workload", "ranks"}, RunGraph},
-      {"host", 63, {"o", "ranks"}, RunHost},
-      {"import", 0, {"workload", "ranks"}, RunImport},
-      {"network", 1, {"workload", "ranks", "iterations"}, RunNetwork},
-      {"record", 0, {}, RunRecord},
+      {"collectives", 1, {"out", "fit", "ranks", "cluster", "collective"}, nullptr, StartPublished},
+      {"device", 0, {}, BenchDevice},
+      {"exchange", 0, {}, BenchExchange},
+      {"graph", 0, {"workload", "ranks"}, BenchGraph},
+      {"host", 63, {"o", "ranks"}, nullptr, RunHost},
+      // Thousands of ranks are gigabytes of GOAL.
+      {"import", 0, {"workload", "ranks"}, BenchImport, nullptr, {"llm", 128}},
+      {"network", 1, {"workload", "ranks", "iterations"}, BenchNetwork},
+      {"record", 0, {}, BenchRecord},
       {"replay",
        1,
        {"workload", "ranks", "threads", "iterations", "classes", "fold", "perturb", "export"},
-       RunBenchReplay},
-      {"search", 0, {"threads"}, RunBenchSearch}};
+       BenchReplay},
+      {"search", 0, {"threads"}, BenchSearch}};
   return benches;
 }
 
@@ -215,8 +157,17 @@ Status UnknownBench(const std::string& name) {
 
 Result<VerbOutput> RunBench(const VerbArguments& arguments) {
   PRISM_RETURN_IF_ERROR(CheckBench(arguments));
-  const std::string& name = arguments.operands().front();
-  return std::ranges::find(Benches(), name, &Bench::name)->run(arguments);
+  const Bench& bench = *std::ranges::find(Benches(), arguments.operands().front(), &Bench::name);
+  if (bench.measure == nullptr) {
+    return bench.run(arguments);
+  }
+  PRISM_ASSIGN_OR_RETURN(const BenchOptions options, ReadBench(arguments, bench.workload));
+  PRISM_ASSIGN_OR_RETURN(const std::vector<BenchCase> cases, bench.measure(options));
+  VerbOutput output;
+  for (const BenchCase& line : cases) {
+    output.text += arguments.as_json() ? CaseJson(line) : CaseText(line);
+  }
+  return output;
 }
 
 }  // namespace

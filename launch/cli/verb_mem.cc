@@ -12,6 +12,7 @@
 #include "graph/base/json_writer.h"
 #include "graph/base/units.h"
 #include "graph/describe.h"
+#include "graph/job/names.h"
 #include "graph/validate/valid_graph.h"
 #include "launch/analyse/memory/snapshot_report.h"
 #include "launch/cli/verb.h"
@@ -29,15 +30,7 @@ struct MemOptions {
 };
 
 const char* MarkName(graph::Mark mark) {
-  switch (mark) {
-    case graph::Mark::kMeasured:
-      return "measured";
-    case graph::Mark::kFitted:
-      return "fitted";
-    case graph::Mark::kAssumed:
-      return "assumed";
-  }
-  return "";
+  return NameOf(graph::kMarkNames, mark);
 }
 
 std::vector<graph::MemoryClass> LargestFirst(std::vector<graph::MemoryClass> classes) {

@@ -63,10 +63,10 @@ Result<std::string> ListPresets(OutputFormat format) {
   json.BeginArray();
   for (const EmbeddedPreset& preset : EmbeddedPresets()) {
     PRISM_ASSIGN_OR_RETURN(const std::string headline, Headline(preset));
-    text +=
-        fmt::format("{:<9}{:<{}}  {}\n", PresetKindName(preset.kind), preset.name, width, headline);
+    text += fmt::format("{:<9}{:<{}}  {}\n", NameOf(kPresetKindNames, preset.kind), preset.name,
+                        width, headline);
     json.BeginObject();
-    json.Field("kind", PresetKindName(preset.kind));
+    json.Field("kind", NameOf(kPresetKindNames, preset.kind));
     json.Field("name", preset.name);
     json.Field("headline", headline);
     json.EndObject();
@@ -140,7 +140,7 @@ Result<std::string> ShowPreset(const std::string& name, OutputFormat format) {
     std::string text;
     JsonWriter json(&text);
     json.BeginObject();
-    json.Field("kind", PresetKindName(preset.kind)).Field("name", preset.name);
+    json.Field("kind", NameOf(kPresetKindNames, preset.kind)).Field("name", preset.name);
     json.Field("toml", preset.text).EndObject();
     return text + "\n";
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/json_writer.h"
+#include "graph/job/fields.h"
 #include "graph/job/names.h"
 
 namespace prism::launch {
@@ -15,33 +16,31 @@ std::string Quoted(std::string_view text) {
   return quoted;
 }
 
-std::string GpuText(const graph::GpuSpec& gpu) {
-  return fmt::format(
-      "\n[gpu]\nname = {}\ncompute_major = {}\ncompute_minor = {}\nsm_count = {}\n"
-      "memory_bytes = {}\nl2_bytes = {}\nshared_memory_per_sm = {}\n"
-      "shared_memory_per_block_optin = {}\nsegments_ascending = {}\n",
-      Quoted(gpu.name), gpu.compute_major, gpu.compute_minor, gpu.sm_count, gpu.memory_bytes,
-      gpu.l2_bytes, gpu.shared_memory_per_sm, gpu.shared_memory_per_block_optin,
-      gpu.segments_ascending);
+#define PRISM_LINE(member, name) text += fmt::format(#name " = {}\n", spec.member);
+
+std::string GpuText(const graph::GpuSpec& spec) {
+  std::string text = fmt::format("\n[gpu]\nname = {}\n", Quoted(spec.name));
+  PRISM_GPU_FIELDS(PRISM_LINE)
+  return text;
 }
 
-std::string NetworkText(const graph::NetworkSpec& network, const std::string& source) {
-  return fmt::format(
-      "\n[network]\nsource = {}\nkind = \"{}\"\nrouting = \"{}\"\nplanes = {}\n"
-      "nodes_per_leaf = {}\nleaf_uplinks = {}\nleaves_per_pod = {}\nspine_uplinks = {}\n"
-      "torus_x = {}\ntorus_y = {}\ntorus_z = {}\nnodes_per_cluster = {}\nconnections = {}\n"
-      "uplink_bytes_per_s = {}\ncluster_bytes_per_s = {}\ncluster_ns = {}\n",
-      Quoted(source), NameOf(graph::kFabricKindNames, network.kind),
-      NameOf(graph::kFabricRoutingNames, network.routing), network.planes, network.nodes_per_leaf,
-      network.leaf_uplinks, network.leaves_per_pod, network.spine_uplinks, network.torus[0],
-      network.torus[1], network.torus[2], network.nodes_per_cluster, network.connections,
-      network.uplink_bytes_per_s, network.cluster_bytes_per_s, network.cluster_ns);
+std::string NetworkText(const graph::NetworkSpec& spec, const std::string& source) {
+  std::string text = fmt::format("\n[network]\nsource = {}\nkind = \"{}\"\nrouting = \"{}\"\n",
+                                 Quoted(source), NameOf(graph::kFabricKindNames, spec.kind),
+                                 NameOf(graph::kFabricRoutingNames, spec.routing));
+  PRISM_TREE_FIELDS(PRISM_LINE)
+  PRISM_LINE(torus[0], torus_x)
+  PRISM_LINE(torus[1], torus_y)
+  PRISM_LINE(torus[2], torus_z)
+  PRISM_NETWORK_FIELDS(PRISM_LINE)
+  return text;
 }
+
+#undef PRISM_LINE
 
 }  // namespace
 
 std::string ClusterText(const graph::ClusterSpec& cluster) {
-  constexpr std::array<const char*, 3> kMarks = {"measured", "fitted", "assumed"};
   std::string text =
       fmt::format("name = {}\nsource = {}\ngpus_per_node = {}\n", Quoted(cluster.name),
                   Quoted(cluster.source), cluster.gpus_per_node);
@@ -51,7 +50,7 @@ std::string ClusterText(const graph::ClusterSpec& cluster) {
   for (const graph::Parameter& parameter : cluster.parameters.all()) {
     text += fmt::format("{} = {{ value = {}, unit = {}, source = {}, mark = \"{}\" }}\n",
                         parameter.key, parameter.value, Quoted(parameter.unit),
-                        Quoted(parameter.source), kMarks.at(static_cast<size_t>(parameter.mark)));
+                        Quoted(parameter.source), NameOf(graph::kMarkNames, parameter.mark));
   }
   return text;
 }

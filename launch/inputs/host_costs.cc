@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "graph/describe.h"
+#include "graph/job/names.h"
 #include "launch/inputs/toml_reader.h"
 
 namespace prism::launch {
@@ -98,7 +99,7 @@ Result<HostCosts> ParseHostCosts(std::string_view text, const std::string& where
   HostCosts costs;
   costs.name = where;
   costs.source = reader.Text("source");
-  costs.mark = static_cast<graph::Mark>(reader.Choice("mark", {"measured", "fitted", "assumed"}));
+  costs.mark = reader.Choice("mark", graph::kMarkNames);
   costs.python = reader.Text("python");
   costs.cpu_turn_ns = static_cast<double>(reader.Integer("cpu_turn_ns", 1, kLongestNs));
   for (const TomlReader& sort : reader.TablesOr("sorts")) {

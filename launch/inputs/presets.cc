@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 
-#include "graph/base/check.h"
 #include "graph/base/file.h"
+#include "graph/job/fields.h"
 #include "graph/job/names.h"
 #include "launch/inputs/measured_kernels.h"
 #include "launch/inputs/options.h"
@@ -45,7 +45,7 @@ Result<PresetText> FindText(PresetKind kind,
       (!looks_like_file && !std::filesystem::is_regular_file(name_or_file, ignored))) {
     const std::string near = NearestName(name_or_file, names);
     return InvalidArgument(fmt::format(
-        "unknown {} '{}'; {}", PresetKindName(kind), name_or_file,
+        "unknown {} '{}'; {}", NameOf(kPresetKindNames, kind), name_or_file,
         near.empty() ? fmt::format("presets: {}", fmt::join(names, ", "))
                      : fmt::format("did you mean {}? prism presets lists them all", near)));
   }
@@ -69,12 +69,12 @@ void ReadGpu(TomlReader reader, graph::GpuSpec* gpu) {
   reader.RefuseOthers();
 }
 
-int32_t ReadCount(TomlReader* reader, const char* key, int32_t fallback) {
+void ReadNumber(TomlReader* reader, const char* key, int32_t* value) {
   constexpr int64_t kMaxCount = 1 << 20;
-  return static_cast<int32_t>(reader->IntegerOr(key, 0, kMaxCount, fallback));
+  *value = static_cast<int32_t>(reader->IntegerOr(key, 0, kMaxCount, *value));
 }
 
-void ReadRate(TomlReader* reader, const char* key, double* value) {
+void ReadNumber(TomlReader* reader, const char* key, double* value) {
   if (reader->Has(key)) {
     *value = reader->Number(key);
   }
@@ -92,18 +92,13 @@ void ReadNetwork(TomlReader reader, graph::NetworkSpec* network) {
   if (reader.Has("routing")) {
     network->routing = reader.Choice("routing", graph::kFabricRoutingNames);
   }
-  network->planes = ReadCount(&reader, "planes", network->planes);
-  network->nodes_per_leaf = ReadCount(&reader, "nodes_per_leaf", network->nodes_per_leaf);
-  network->leaf_uplinks = ReadCount(&reader, "leaf_uplinks", network->leaf_uplinks);
-  network->leaves_per_pod = ReadCount(&reader, "leaves_per_pod", network->leaves_per_pod);
-  network->spine_uplinks = ReadCount(&reader, "spine_uplinks", network->spine_uplinks);
-  network->torus = {ReadCount(&reader, "torus_x", 0), ReadCount(&reader, "torus_y", 0),
-                    ReadCount(&reader, "torus_z", 0)};
-  network->nodes_per_cluster = ReadCount(&reader, "nodes_per_cluster", 0);
-  network->connections = ReadCount(&reader, "connections", network->connections);
-  ReadRate(&reader, "uplink_bytes_per_s", &network->uplink_bytes_per_s);
-  ReadRate(&reader, "cluster_bytes_per_s", &network->cluster_bytes_per_s);
-  ReadRate(&reader, "cluster_ns", &network->cluster_ns);
+#define PRISM_READ(member, name) ReadNumber(&reader, #name, &network->member);
+  PRISM_TREE_FIELDS(PRISM_READ)
+  PRISM_READ(torus[0], torus_x)
+  PRISM_READ(torus[1], torus_y)
+  PRISM_READ(torus[2], torus_z)
+  PRISM_NETWORK_FIELDS(PRISM_READ)
+#undef PRISM_READ
   reader.RefuseOthers();
 }
 
@@ -123,8 +118,7 @@ void ReadParameters(TomlReader reader,
     parameter.value = child.Number("value");
     parameter.unit = child.Text("unit");
     parameter.source = child.Text("source");
-    const size_t mark = child.Choice("mark", {"measured", "fitted", "assumed"});
-    parameter.mark = static_cast<graph::Mark>(mark);
+    parameter.mark = child.Choice("mark", graph::kMarkNames);
     child.RefuseOthers();
     (*parameters)[key] = std::move(parameter);
   }
@@ -212,30 +206,6 @@ Status UseProfile(const Profile& profile, const std::string& where, graph::Clust
   return RefuseFaulty(cluster->parameters, where);
 }
 
-// The table `name` of a cluster file.
-template <typename Stated>
-Result<Stated> ParseStated(std::string_view text,
-                           const std::string& where,
-                           const char* name,
-                           std::string (*check)(const Stated&)) {
-  PRISM_ASSIGN_OR_RETURN(TomlDocument document, TomlDocument::Parse(text, where));
-  Stated stated;
-  TomlReader root = document.root();
-  if (root.Has(name)) {
-    std::map<std::string, graph::Parameter> by_key;
-    ReadParameters(root.Table(name), "", &by_key);
-    for (auto& [key, number] : by_key) {
-      stated.all.push_back(std::move(number));
-    }
-  }
-  PRISM_RETURN_IF_ERROR(document.status());
-  const std::string fault = check(stated);
-  if (!fault.empty()) {
-    return BadFile(fmt::format("{}: {}", where, fault));
-  }
-  return stated;
-}
-
 }  // namespace
 
 std::vector<std::string> PresetNames(PresetKind kind) {
@@ -248,43 +218,38 @@ std::vector<std::string> PresetNames(PresetKind kind) {
   return names;
 }
 
-const char* PresetKindName(PresetKind kind) {
-  switch (kind) {
-    case PresetKind::kModel:
-      return "model";
-    case PresetKind::kCluster:
-      return "cluster";
-    case PresetKind::kHost:
-      return "host";
-    case PresetKind::kProfile:
-      return "profile";
+Result<StatedNumbers> ParseStated(std::string_view text,
+                                  const std::string& where,
+                                  StatedTable table) {
+  PRISM_ASSIGN_OR_RETURN(TomlDocument document, TomlDocument::Parse(text, where));
+  StatedNumbers stated;
+  TomlReader root = document.root();
+  if (const char* const name = NameOf(kStatedTableNames, table); root.Has(name)) {
+    std::map<std::string, graph::Parameter> by_key;
+    ReadParameters(root.Table(name), "", &by_key);
+    for (auto& [key, number] : by_key) {
+      stated.all.push_back(std::move(number));
+    }
   }
-  PRISM_CHECK(false);
-}
-
-Result<SiteCosts> ParseSiteCosts(std::string_view text, const std::string& where) {
-  return ParseStated<SiteCosts>(text, where, "costs", CheckSiteCosts);
-}
-
-Result<HostMemory> ParseHostMemory(std::string_view text, const std::string& where) {
-  return ParseStated<HostMemory>(text, where, "host_memory", CheckHostMemory);
-}
-
-Result<HostCpu> ParseHostCpu(std::string_view text, const std::string& where) {
-  return ParseStated<HostCpu>(text, where, "host_cpu", CheckHostCpu);
+  PRISM_RETURN_IF_ERROR(document.status());
+  const std::string fault = CheckStated(table, stated);
+  if (!fault.empty()) {
+    return BadFile(fmt::format("{}: {}", where, fault));
+  }
+  return stated;
 }
 
 Result<graph::ClusterSpec> ParseCluster(std::string_view text,
                                         const std::string& where,
                                         InputHashes* read) {
-  PRISM_RETURN_IF_ERROR(ParseSiteCosts(text, where).status());
-  PRISM_RETURN_IF_ERROR(ParseHostMemory(text, where).status());
-  PRISM_RETURN_IF_ERROR(ParseHostCpu(text, where).status());
+  for (const auto& [table, name] : kStatedTableNames) {
+    PRISM_RETURN_IF_ERROR(ParseStated(text, where, table).status());
+  }
   PRISM_ASSIGN_OR_RETURN(TomlDocument document, TomlDocument::Parse(text, where));
   TomlReader reader = document.root();
-  for (const char* stated : {"costs", "host_memory", "host_cpu"}) {
-    if (reader.Has(stated)) {
-      reader.Table(stated);
+  for (const auto& [table, name] : kStatedTableNames) {
+    if (reader.Has(name)) {
+      reader.Table(name);
     }
   }
   graph::ClusterSpec cluster;
@@ -373,19 +338,9 @@ Result<graph::ClusterSpec> LoadCluster(const std::string& name_or_file, InputHas
   return ParseCluster(text.text, text.where, read);
 }
 
-Result<SiteCosts> LoadSiteCosts(const std::string& name_or_file) {
+Result<StatedNumbers> LoadStated(const std::string& name_or_file, StatedTable table) {
   PRISM_ASSIGN_OR_RETURN(const PresetText text, FindText(PresetKind::kCluster, name_or_file));
-  return ParseSiteCosts(text.text, text.where);
-}
-
-Result<HostMemory> LoadHostMemory(const std::string& name_or_file) {
-  PRISM_ASSIGN_OR_RETURN(const PresetText text, FindText(PresetKind::kCluster, name_or_file));
-  return ParseHostMemory(text.text, text.where);
-}
-
-Result<HostCpu> LoadHostCpu(const std::string& name_or_file) {
-  PRISM_ASSIGN_OR_RETURN(const PresetText text, FindText(PresetKind::kCluster, name_or_file));
-  return ParseHostCpu(text.text, text.where);
+  return ParseStated(text.text, text.where, table);
 }
 
 Result<HostCosts> LoadHostCosts(const std::string& name_or_file, InputHashes* read) {

@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "graph/base/enum_names.h"
 #include "graph/base/input_hashes.h"
 #include "graph/base/status.h"
 #include "graph/job/cluster.h"
@@ -25,7 +26,10 @@
 namespace prism::launch {
 
 enum class PresetKind : uint8_t { kModel, kCluster, kHost, kProfile };
-const char* PresetKindName(PresetKind kind);
+inline constexpr EnumNames<PresetKind, 4> kPresetKindNames = {{{PresetKind::kModel, "model"},
+                                                               {PresetKind::kCluster, "cluster"},
+                                                               {PresetKind::kHost, "host"},
+                                                               {PresetKind::kProfile, "profile"}}};
 
 struct EmbeddedPreset {
   PresetKind kind;
@@ -72,10 +76,8 @@ Status UseFramework(const std::string& name, graph::ClusterSpec* cluster);
 // Parameters of a profile whose keys begin with `prefix`, instead of the cluster's.
 Status LayOver(const std::string& name, std::string_view prefix, graph::ClusterSpec* cluster);
 
-// The [costs], [host_memory] and [host_cpu] of the cluster of that name or file.
-Result<SiteCosts> LoadSiteCosts(const std::string& name_or_file);
-Result<HostMemory> LoadHostMemory(const std::string& name_or_file);
-Result<HostCpu> LoadHostCpu(const std::string& name_or_file);
+// What the cluster of that name or file states in a table.
+Result<StatedNumbers> LoadStated(const std::string& name_or_file, StatedTable table);
 
 // Times between ops (launch/inputs/host_costs.h).
 Result<HostCosts> LoadHostCosts(const std::string& name_or_file, InputHashes* read = nullptr);
@@ -84,8 +86,8 @@ Result<HostCosts> LoadHostCosts(const std::string& name_or_file, InputHashes* re
 Result<graph::ClusterSpec> ParseCluster(std::string_view text,
                                         const std::string& where,
                                         InputHashes* read = nullptr);
-Result<SiteCosts> ParseSiteCosts(std::string_view text, const std::string& where);
-Result<HostMemory> ParseHostMemory(std::string_view text, const std::string& where);
-Result<HostCpu> ParseHostCpu(std::string_view text, const std::string& where);
+Result<StatedNumbers> ParseStated(std::string_view text,
+                                  const std::string& where,
+                                  StatedTable table);
 
 }  // namespace prism::launch

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <span>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -12,46 +11,24 @@ namespace prism::launch {
 namespace {
 
 struct StatedKey {
+  StatedTable table;
   std::string_view key;
   std::string_view unit;
 };
 
-constexpr auto kCostKeys = std::to_array<StatedKey>({
-    {"capital_years", "year"},
-    {"carbon_kg_per_kwh", "kg/kWh"},
-    {"energy_usd_per_kwh", "USD/kWh"},
-    {"gpu_capital_usd", "USD"},
-    {"gpu_hour_usd", "USD/h"},
-    {"gpu_power_w", "W"},
-    {"pue", "ratio"},
+constexpr auto kKeys = std::to_array<StatedKey>({
+    {StatedTable::kCosts, "capital_years", "year"},
+    {StatedTable::kCosts, "carbon_kg_per_kwh", "kg/kWh"},
+    {StatedTable::kCosts, "energy_usd_per_kwh", "USD/kWh"},
+    {StatedTable::kCosts, "gpu_capital_usd", "USD"},
+    {StatedTable::kCosts, "gpu_hour_usd", "USD/h"},
+    {StatedTable::kCosts, "gpu_power_w", "W"},
+    {StatedTable::kCosts, "pue", "ratio"},
+    {StatedTable::kHostMemory, "bytes_per_gpu", "byte"},
+    {StatedTable::kHostMemory, "gib_hour_usd", "USD/h"},
+    {StatedTable::kHostMemory, "link_bytes_per_s", "byte/s"},
+    {StatedTable::kHostCpu, "turn_ns", "ns"},
 });
-
-constexpr auto kHostMemoryKeys = std::to_array<StatedKey>({
-    {"bytes_per_gpu", "byte"},
-    {"gib_hour_usd", "USD/h"},
-    {"link_bytes_per_s", "byte/s"},
-});
-
-constexpr auto kHostCpuKeys = std::to_array<StatedKey>({{"turn_ns", "ns"}});
-
-std::string Check(const StatedNumbers& numbers,
-                  const char* table,
-                  std::span<const StatedKey> keys) {
-  for (const graph::Parameter& number : numbers.all) {
-    const auto known = std::find_if(keys.begin(), keys.end(),
-                                    [&](const StatedKey& key) { return key.key == number.key; });
-    if (known == keys.end()) {
-      return fmt::format("[{}] has no key '{}'", table, number.key);
-    }
-    if (number.unit != known->unit) {
-      return fmt::format("the unit of {} is {}, not {}", number.key, known->unit, number.unit);
-    }
-    if (!(number.value >= 0) || !std::isfinite(number.value)) {
-      return fmt::format("{} is {}; it must be 0 or more", number.key, number.value);
-    }
-  }
-  return "";
-}
 
 }  // namespace
 
@@ -82,16 +59,21 @@ void StatedNumbers::Restate(const std::string& key, double value) {
   }
 }
 
-std::string CheckSiteCosts(const SiteCosts& costs) {
-  return Check(costs, "costs", kCostKeys);
-}
-
-std::string CheckHostMemory(const HostMemory& memory) {
-  return Check(memory, "host_memory", kHostMemoryKeys);
-}
-
-std::string CheckHostCpu(const HostCpu& cpu) {
-  return Check(cpu, "host_cpu", kHostCpuKeys);
+std::string CheckStated(StatedTable table, const StatedNumbers& numbers) {
+  for (const graph::Parameter& number : numbers.all) {
+    const auto known = std::ranges::find_if(
+        kKeys, [&](const StatedKey& key) { return key.table == table && key.key == number.key; });
+    if (known == kKeys.end()) {
+      return fmt::format("[{}] has no key '{}'", NameOf(kStatedTableNames, table), number.key);
+    }
+    if (number.unit != known->unit) {
+      return fmt::format("the unit of {} is {}, not {}", number.key, known->unit, number.unit);
+    }
+    if (!(number.value >= 0) || !std::isfinite(number.value)) {
+      return fmt::format("{} is {}; it must be 0 or more", number.key, number.value);
+    }
+  }
+  return "";
 }
 
 }  // namespace prism::launch

@@ -11,7 +11,6 @@
 #include "graph/base/json_writer.h"
 #include "graph/base/parse_number.h"
 #include "graph/base/units.h"
-#include "launch/inputs/presets.h"
 #include "launch/inputs/toml_reader.h"
 #include "launch/plan/model_size.h"
 
@@ -54,15 +53,10 @@ Result<ListedJob> ReadJob(TomlReader* table, const SearchProblem& shared, int64_
   const std::string model = table->Text("model");
   job.name = table->Has("name") ? table->Text("name") : model;
   job.problem = shared;
-  Result<ModelPreset> preset = LoadModel(model);
-  if (!preset.ok()) {
-    return preset.status().WithContext(fmt::format("job '{}'", job.name));
-  }
-  job.problem.model = std::move(preset->model);
-  job.problem.model_assumptions = std::move(preset->assumptions);
-  job.problem.seq_len = job.problem.model.seq_len;
+  PRISM_RETURN_IF_ERROR(
+      TakeModel(model, &job.problem).WithContext(fmt::format("job '{}'", job.name)));
   job.problem.global_batch_size =
-      table->IntegerOr("global_batch_size", 1, kMaxBatch, preset->layout.global_batch_size);
+      table->IntegerOr("global_batch_size", 1, kMaxBatch, job.problem.global_batch_size);
   const bool ratio = table->Has("tokens_per_parameter");
   if (ratio && table->Has("tokens")) {
     return InvalidArgument(fmt::format(

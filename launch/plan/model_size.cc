@@ -45,8 +45,8 @@ Result<std::vector<SizedModel>> SearchSizes(const std::vector<PlanEvaluator>& ev
 std::string SizesText(const std::vector<SizedModel>& models, const SearchOptions& options) {
   constexpr double kBillion = 1e9;
   std::string text = fmt::format("best by {}\n{:>14}{:>10}{:>12}{:>7}{:>9}{:>12}  plan\n",
-                                 ObjectiveName(options.objective), "model", "B params", "B tokens",
-                                 "GPUs", "days", "GPU-hours");
+                                 NameOf(kObjectiveNames, options.objective), "model", "B params",
+                                 "B tokens", "GPUs", "days", "GPU-hours");
   for (const SizedModel& model : models) {
     text += fmt::format("{:>14}{:>10.2f}{:>12.1f}", model.name,
                         static_cast<double>(model.parameters) / kBillion, model.tokens / kBillion);

@@ -4,11 +4,13 @@
 #include <set>
 #include <sstream>
 #include <tuple>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "graph/base/parse_number.h"
 #include "graph/validate/limits.h"
+#include "launch/inputs/presets.h"
 
 namespace prism::launch {
 namespace {
@@ -142,6 +144,24 @@ Result<Plan> ParsePlan(const std::string& text) {
         fmt::format("--plan: '{}' needs more than {} GPUs", text, graph::kMaxRanks));
   }
   return plan;
+}
+
+Result<SearchProblem> ProblemOn(const std::string& cluster, const std::string& framework) {
+  SearchProblem problem;
+  PRISM_ASSIGN_OR_RETURN(problem.cluster, LoadCluster(cluster));
+  PRISM_ASSIGN_OR_RETURN(problem.costs, LoadStated(cluster, StatedTable::kCosts));
+  PRISM_ASSIGN_OR_RETURN(problem.host, LoadStated(cluster, StatedTable::kHostMemory));
+  problem.framework = framework;
+  return problem;
+}
+
+Status TakeModel(const std::string& model, SearchProblem* problem) {
+  PRISM_ASSIGN_OR_RETURN(ModelPreset preset, LoadModel(model));
+  problem->model = std::move(preset.model);
+  problem->model_assumptions = std::move(preset.assumptions);
+  problem->global_batch_size = preset.layout.global_batch_size;
+  problem->seq_len = problem->model.seq_len;
+  return OkStatus();
 }
 
 Plan WithoutIdleZero(Plan plan) {

@@ -44,8 +44,8 @@ Result<Plan> ParsePlan(const std::string& text);
 struct SearchProblem {
   graph::ModelSpec model;
   graph::ClusterSpec cluster;
-  SiteCosts costs;
-  HostMemory host;
+  StatedNumbers costs;
+  StatedNumbers host;
   std::string framework;  // one of FrameworkNames(): "megatron-core"
   int64_t global_batch_size = 1;
   int64_t seq_len = 0;
@@ -53,6 +53,12 @@ struct SearchProblem {
   std::vector<std::string> model_assumptions;  // ModelPreset::assumptions
   std::vector<std::string> notes = {};         // listed with the assumptions
 };
+
+// With the cluster of that name or file, what it costs and the memory of its hosts.
+Result<SearchProblem> ProblemOn(const std::string& cluster, const std::string& framework);
+
+// The model of that name or file, with its usual batch and length.
+Status TakeModel(const std::string& model, SearchProblem* problem);
 
 // ZeRO has nothing to shard without replicas: there the plan is the one with stage 0.
 Plan WithoutIdleZero(Plan plan);

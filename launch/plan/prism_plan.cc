@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 
 #include "graph/base/parallel.h"
-#include "launch/inputs/presets.h"
 #include "launch/plan/plan_evaluator.h"
 #include "launch/plan/plan_space.h"
 #include "launch/plan/run_cost.h"
@@ -47,18 +46,12 @@ Status CheckProblem(const prism_plan_problem& given) {
 Result<PlanEvaluator> MakeEvaluator(const prism_plan_problem& given) {
   PRISM_RETURN_IF_ERROR(CheckProblem(given));
   constexpr double kTokens = 300e9;
-  SearchProblem problem;
-  const char* cluster = Or(given.cluster, "h100-8x");
-  PRISM_ASSIGN_OR_RETURN(ModelPreset preset, LoadModel(Or(given.model, "gpt3-175b")));
-  PRISM_ASSIGN_OR_RETURN(problem.cluster, LoadCluster(cluster));
-  PRISM_ASSIGN_OR_RETURN(problem.costs, LoadSiteCosts(cluster));
-  PRISM_ASSIGN_OR_RETURN(problem.host, LoadHostMemory(cluster));
-  problem.model = std::move(preset.model);
-  problem.model_assumptions = std::move(preset.assumptions);
-  problem.framework = Or(given.framework, "megatron-core");
+  PRISM_ASSIGN_OR_RETURN(SearchProblem problem, ProblemOn(Or(given.cluster, "h100-8x"),
+                                                          Or(given.framework, "megatron-core")));
+  PRISM_RETURN_IF_ERROR(TakeModel(Or(given.model, "gpt3-175b"), &problem));
   problem.global_batch_size =
-      given.global_batch_size > 0 ? given.global_batch_size : preset.layout.global_batch_size;
-  problem.seq_len = given.seq_len > 0 ? given.seq_len : problem.model.seq_len;
+      given.global_batch_size > 0 ? given.global_batch_size : problem.global_batch_size;
+  problem.seq_len = given.seq_len > 0 ? given.seq_len : problem.seq_len;
   problem.tokens = given.tokens > 0 ? given.tokens : kTokens;
   if (problem.global_batch_size < 1) {
     return InvalidArgument("the model's file has no batch size; set global_batch_size");

@@ -11,7 +11,7 @@ RunCost CostOfRun(const SearchProblem& problem,
   constexpr double kHoursOfDay = 24;
   constexpr double kHoursOfYear = 8'766;
   constexpr double kWattsOfKilowatt = 1'000;
-  const SiteCosts& costs = problem.costs;
+  const StatedNumbers& costs = problem.costs;
   RunCost run;
   run.days = IterationsOf(problem) * iteration_s / kSecondsOfDay;
   run.gpu_hours = run.days * kHoursOfDay * static_cast<double>(gpus);

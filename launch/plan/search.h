@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/base/enum_names.h"
 #include "graph/base/status.h"
 #include "launch/plan/plan_evaluator.h"
 #include "launch/plan/plan_space.h"
@@ -24,6 +25,8 @@
 namespace prism::launch {
 
 enum class Objective : uint8_t { kTime, kCost, kEnergy };
+inline constexpr EnumNames<Objective, 3> kObjectiveNames = {
+    {{Objective::kTime, "time"}, {Objective::kCost, "cost"}, {Objective::kEnergy, "energy"}}};
 
 struct SearchOptions {
   PlanChoices choices;

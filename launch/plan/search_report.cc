@@ -293,18 +293,6 @@ std::string WhyNoneIsLeft(const SearchResult& result) {
   return "none was evaluated";
 }
 
-const char* ObjectiveName(Objective objective) {
-  switch (objective) {
-    case Objective::kTime:
-      return "time";
-    case Objective::kCost:
-      return "cost";
-    case Objective::kEnergy:
-      return "energy";
-  }
-  PRISM_CHECK(false);
-}
-
 std::string SearchText(const PlanEvaluator& evaluator,
                        const SearchOptions& options,
                        const SearchResult& result) {
@@ -316,8 +304,8 @@ std::string SearchText(const PlanEvaluator& evaluator,
                   problem.seq_len, problem.tokens / kBillion);
   text += CountsText(options, result);
   text += PlanTable("given", result.given, capacity);
-  text +=
-      PlanTable(fmt::format("best by {}", ObjectiveName(options.objective)), result.best, capacity);
+  text += PlanTable(fmt::format("best by {}", NameOf(kObjectiveNames, options.objective)),
+                    result.best, capacity);
   text += PlanTable("Pareto front of time and cost", result.front, capacity);
   text += result.best.empty() ? "no plan is left\n" : OwnerLines(result.best.front().cost);
   if (const Plan* plan = AnyPlan(result); plan != nullptr) {
@@ -348,7 +336,8 @@ void WriteSearch(const PlanEvaluator& evaluator,
   json.Field("model", problem.model.name).Field("cluster", problem.cluster.name);
   json.Field("framework", problem.framework);
   json.Field("global_batch_size", problem.global_batch_size).Field("seq_len", problem.seq_len);
-  json.Field("tokens", problem.tokens).Field("objective", ObjectiveName(options.objective));
+  json.Field("tokens", problem.tokens)
+      .Field("objective", NameOf(kObjectiveNames, options.objective));
   json.Field("candidates", result.candidates);
   WriteCounts("rejected", result.rejected, &json);
   WriteCounts("not_modelled", result.not_modelled, &json);

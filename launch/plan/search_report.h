@@ -16,8 +16,6 @@ std::vector<std::string> OffloadLines(const PlanEvaluator& evaluator, const Sear
 // no framework could start the other 36.
 std::string WhyNoneIsLeft(const SearchResult& result);
 
-const char* ObjectiveName(Objective objective);
-
 std::string SearchText(const PlanEvaluator& evaluator,
                        const SearchOptions& options,
                        const SearchResult& result);

@@ -65,8 +65,8 @@ std::string SweepText(const PlanEvaluator& evaluator,
   std::string text = fmt::format(
       "best by {} over {}\n{:>14}{:>7}{:>7}{:>10}{:>9}{:>13}{:>14}{:>13}"
       "{:>12}  plan\n",
-      ObjectiveName(options.objective), variation.key, "value", "", "GPUs", "iter, s", "days",
-      "rent, USD", "capital, USD", "energy, USD", "CO2, kg");
+      NameOf(kObjectiveNames, options.objective), variation.key, "value", "", "GPUs", "iter, s",
+      "days", "rent, USD", "capital, USD", "energy, USD", "CO2, kg");
   for (const SweepPoint& point : points) {
     for (const EvaluatedPlan& plan : point.result.given) {
       text += PlanLine(point.value, "given", plan);
@@ -141,8 +141,8 @@ std::string SweepSvg(const Variation& variation,
     }
   }
   return replayer::ScatterSvg(
-      {fmt::format("best by {}", ObjectiveName(options.objective)), variation.key,
-       options.objective == Objective::kTime ? "days" : ObjectiveName(options.objective)},
+      {fmt::format("best by {}", NameOf(kObjectiveNames, options.objective)), variation.key,
+       options.objective == Objective::kTime ? "days" : NameOf(kObjectiveNames, options.objective)},
       dots);
 }
 

@@ -148,14 +148,6 @@ void CachingAllocator::HandOut(BlockId block, int64_t requested, bool was_split,
   Trace(AllocatorAction::kAlloc, handed.address, requested, handed.stream);
 }
 
-bool CachingAllocator::HasRoomFor(const std::array<int64_t, 2>& by_pool, int64_t stream) {
-  if (config_.max_split_bytes != kUnlimitedBytes || pending_events_ > 0) {
-    return false;
-  }
-  const std::array<FreeBlocks, 2>& pools = streams_[StreamIndex(stream)].pools;
-  return by_pool[0] <= pools[0].mapped.LargestSize() && by_pool[1] <= pools[1].mapped.LargestSize();
-}
-
 std::optional<int64_t> CachingAllocator::BytesFromFree(std::span<const int64_t> rounded,
                                                        int64_t stream) {
   if (config_.max_split_bytes != kUnlimitedBytes || config_.expandable_segments ||
@@ -237,42 +229,6 @@ void CachingAllocator::Free(BlockId id) {
   }
   stream_uses_.erase(uses);
   block.used_elsewhere = false;
-}
-
-void CachingAllocator::FreeAll(std::span<const BlockId> blocks) {
-  const auto waits = [&](BlockId id) { return blocks_[id].used_elsewhere; };
-  if (counts_blocks_ || trace_ != nullptr || std::ranges::any_of(blocks, waits)) {
-    std::ranges::for_each(blocks, [&](BlockId id) { Free(id); });
-    return;
-  }
-  for (const BlockId id : blocks) {
-    Block& block = blocks_[id];
-    PRISM_CHECK(block.live && block.allocated);
-    block.allocated = false;
-    block.requested = 0;
-    block.joins = true;
-  }
-  for (const BlockId id : blocks) {
-    if (!blocks_[id].joins) {
-      continue;  // absorbed
-    }
-    while (CanMerge(id, blocks_[id].previous)) {
-      Absorb(id, blocks_[id].previous);
-    }
-    while (CanMerge(id, blocks_[id].next)) {
-      Absorb(id, blocks_[id].next);
-    }
-    blocks_[id].joins = false;
-    InsertFree(id);
-  }
-}
-
-// Adds a free neighbour to a block.
-void CachingAllocator::Absorb(BlockId id, BlockId neighbour) {
-  if (!std::exchange(blocks_[neighbour].joins, false)) {
-    EraseFree(neighbour);
-  }
-  Join(id, neighbour);
 }
 
 void CachingAllocator::RecordStream(BlockId block, int64_t stream) {

@@ -53,10 +53,6 @@ class CachingAllocator {
   // that were recorded.
   void Free(BlockId block);
 
-  // Frees blocks one after the other. Those that lie side by side are merged before they are put
-  // into a free set, if nobody counts or traces what is free in between.
-  void FreeAll(std::span<const BlockId> blocks);
-
   // Another stream uses the block (Tensor.record_stream).
   void RecordStream(BlockId block, int64_t stream);
 
@@ -65,11 +61,6 @@ class CachingAllocator {
 
   // Completes the frees whose events have passed, as every Allocate does first.
   void ProcessEvents();
-
-  // Whether free blocks of the stream serve all requests that round to these bytes, by PoolKind,
-  // because one block has room for all: they take from it or from a smaller one, and what is cut
-  // off serves the next.
-  [[nodiscard]] bool HasRoomFor(const std::array<int64_t, 2>& by_pool, int64_t stream);
 
   // The bytes of the blocks that requests of these rounded sizes would get one after the other,
   // without having them; null if one would need memory of the device, or if settings or pending
@@ -115,7 +106,6 @@ class CachingAllocator {
     bool mapped = true;
     bool expandable = false;
     bool used_elsewhere = false;   // has an entry in stream_uses_
-    bool joins = false;            // free, but in no free set yet
     int64_t searches_at_free = 0;  // of its pool, for its age
 
     [[nodiscard]] bool is_split() const { return previous != kNone || next != kNone; }
@@ -155,7 +145,6 @@ class CachingAllocator {
   [[nodiscard]] bool CanMerge(BlockId id, BlockId neighbour) const;
   void Join(BlockId id, BlockId neighbour);
   int64_t InsertMerged(BlockId id);
-  void Absorb(BlockId id, BlockId neighbour);
   [[nodiscard]] bool IsIdle(BlockId id) const;
   void PopEvent(Stream* stream);
 

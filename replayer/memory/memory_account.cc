@@ -50,23 +50,7 @@ void MemoryAccount::Free(const Block& block) {
   allocator_.Free(block.id);
 }
 
-void MemoryAccount::FreeAll(std::span<const Block> blocks) {
-  freed_.clear();
-  for (const Block& block : blocks) {
-    if (block.id != kNowhere) {
-      const int64_t size = allocator_.SizeOf(block.id);
-      now_[static_cast<size_t>(block.use)] -= size;
-      allocated_ -= size;
-      freed_.push_back(block.id);
-    }
-  }
-  allocator_.FreeAll(freed_);
-}
-
 bool MemoryAccount::Pass(const PassingTensors& tensors, std::optional<MemoryUse> use) {
-  if (allocated_ + tensors.most_bytes() <= peak_ && allocator_.HasRoomFor(tensors.by_pool(), 0)) {
-    return true;
-  }
   const std::optional<int64_t> bytes = allocator_.BytesFromFree(tensors.rounded(), 0);
   if (!bytes.has_value() || (allocated_ + *bytes > peak_ && !use.has_value())) {
     return false;

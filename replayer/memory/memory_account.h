@@ -5,7 +5,6 @@
 #include <array>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "graph/base/status.h"
@@ -34,7 +33,6 @@ class MemoryAccount {
   // one stream has freed cannot be used by another.
   Block Allocate(int64_t bytes, MemoryUse use, int64_t stream = 0);
   void Free(const Block& block);
-  void FreeAll(std::span<const Block> blocks);
 
   // Allocates tensors and frees them again, if that does nothing to the free blocks; returns
   // whether it has. `use`: null if they differ in it, and then no new peak is reached.
@@ -82,8 +80,7 @@ class MemoryAccount {
   std::array<int64_t, 5> at_peak_ = {};
   int64_t allocated_ = 0;
   int64_t peak_ = 0;
-  std::vector<CachingAllocator::BlockId> freed_;  // of FreeAll, kept for its memory
-  bool beyond_ = false;                           // something found no place
+  bool beyond_ = false;  // something found no place
 };
 
 }  // namespace prism::replayer

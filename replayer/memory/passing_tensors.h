@@ -5,7 +5,6 @@
 // of them is the peak that they reach (MemoryAccount::Pass).
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -25,29 +24,16 @@ class PassingTensors {
   }
 
   void Add(int64_t bytes, const AllocatorConfig& config) {
-    if (bytes <= 0) {
-      return;
+    if (bytes > 0) {
+      rounded_.push_back(config.RoundSize(bytes));
     }
-    const int64_t rounded = config.RoundSize(bytes);
-    const bool is_small = rounded <= kSmallBytes;
-    rounded_.push_back(rounded);
-    by_pool_[is_small ? 0 : 1] += rounded;
-    most_bytes_ += rounded + (is_small ? 0 : kSmallBytes);
   }
 
   // Sizes that serve them.
   [[nodiscard]] const std::vector<int64_t>& rounded() const { return rounded_; }
 
-  // The sums of those, by PoolKind.
-  [[nodiscard]] const std::array<int64_t, 2>& by_pool() const { return by_pool_; }
-
-  // Of their blocks at most: a rest of up to kSmallBytes is not cut off.
-  [[nodiscard]] int64_t most_bytes() const { return most_bytes_; }
-
  private:
   std::vector<int64_t> rounded_;
-  std::array<int64_t, 2> by_pool_ = {};
-  int64_t most_bytes_ = 0;
 };
 
 }  // namespace prism::replayer

@@ -21,7 +21,9 @@ inline void AllocateAll(const std::vector<Tensor>& tensors,
 }
 
 inline void FreeAll(MemoryBlocks* blocks, MemoryAccount* account) {
-  account->FreeAll(*blocks);
+  for (const MemoryAccount::Block& block : *blocks) {
+    account->Free(block);
+  }
   blocks->clear();
 }
 

@@ -156,8 +156,9 @@ ReportTable KernelsTable(const std::vector<RankProfile>& profiles) {
   }
   for (const auto& [name, entry] : all.by_name) {
     const auto& [totals, ranks] = entry;
-    table.rows.push_back({name.second, std::string(TaskTypeName(name.first)), ranks, totals.count,
-                          totals.total_ns, PercentOf(Real(totals.total_ns), Real(whole)),
+    table.rows.push_back({name.second, std::string(NameOf(kTaskTypeNames, name.first)), ranks,
+                          totals.count, totals.total_ns,
+                          PercentOf(Real(totals.total_ns), Real(whole)),
                           Mean(totals.total_ns, totals.count), totals.shortest_ns,
                           totals.longest_ns, PercentOf(totals.ideal_ns, Real(totals.product_ns))});
   }

@@ -445,18 +445,6 @@ RankProfile CountedPart::Profile() const {
 
 }  // namespace
 
-const char* TaskTypeName(TaskType type) {
-  switch (type) {
-    case TaskType::kCompute:
-      return "compute";
-    case TaskType::kCommunication:
-      return "communication";
-    case TaskType::kMemory:
-      return "memory";
-  }
-  return "";
-}
-
 void TaskTotals::Add(const TaskTotals& other) {
   shortest_ns = count == 0 ? other.shortest_ns : std::min(shortest_ns, other.shortest_ns);
   longest_ns = std::max(longest_ns, other.longest_ns);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "graph/base/data_type.h"
+#include "graph/base/enum_names.h"
 #include "graph/base/status.h"
 #include "graph/base/time.h"
 #include "slicer/import/kineto/trace_file.h"
@@ -18,7 +19,10 @@
 namespace prism::launch {
 
 enum class TaskType : uint8_t { kCompute, kCommunication, kMemory };
-const char* TaskTypeName(TaskType type);
+inline constexpr EnumNames<TaskType, 3> kTaskTypeNames = {
+    {{TaskType::kCompute, "compute"},
+     {TaskType::kCommunication, "communication"},
+     {TaskType::kMemory, "memory"}}};
 
 // Tasks of one name.
 struct TaskTotals {

@@ -75,7 +75,8 @@ HostCosts MeasuredHostCosts(const std::vector<graph::Fragment>& fragments,
 
 // The target's CPU over the one that was measured.
 Result<double> CpuFactor(const HostCosts& costs, const RunContext& context) {
-  PRISM_ASSIGN_OR_RETURN(const HostCpu cpu, LoadHostCpu(context.options.cluster));
+  PRISM_ASSIGN_OR_RETURN(const StatedNumbers cpu,
+                         LoadStated(context.options.cluster, StatedTable::kHostCpu));
   const std::optional<double> turn_ns = cpu.Value("turn_ns");
   return turn_ns && *turn_ns > 0 ? *turn_ns / costs.cpu_turn_ns : 1.0;
 }

@@ -158,7 +158,7 @@ TEST(FlattenJson, names_elements_by_what_they_are_of) {
 }
 
 TEST(BenchReplay, has_every_metric_of_the_contract) {
-  BenchReplayOptions options;
+  BenchOptions options;
   options.workload = {"ring", 64};
   const BenchResult result = BenchReplay(options);
   ASSERT_TRUE(result.ok()) << result.status().message();
@@ -175,7 +175,7 @@ TEST(BenchReplay, has_every_metric_of_the_contract) {
 
 // Classes save work and change no time.
 TEST(BenchReplay, without_classes_every_rank_is_evaluated) {
-  BenchReplayOptions options;
+  BenchOptions options;
   options.workload = {"dlrm", 32};
   const BenchResult merged = BenchReplay(options);
   options.classes = false;
@@ -191,14 +191,16 @@ TEST(BenchReplay, without_classes_every_rank_is_evaluated) {
 }
 
 TEST(BenchGraph, measures_a_graph_that_survives_its_file) {
-  const BenchResult result = BenchGraph({"dlrm", 16});
+  BenchOptions options;
+  options.workload = {"dlrm", 16};
+  const BenchResult result = BenchGraph(options);
   ASSERT_TRUE(result.ok()) << result.status().message();
   EXPECT_GT(ValueOf(result->front(), "encode_ops_per_s"), 0);
   EXPECT_GT(ValueOf(result->front(), "bytes_per_op_file"), 0);
 }
 
 TEST(BenchRecord, takes_every_record_through_channel_and_recorder) {
-  const BenchResult result = BenchRecord();
+  const BenchResult result = BenchRecord({});
   ASSERT_TRUE(result.ok()) << result.status().message();
   ASSERT_EQ(result->size(), 3U);
   for (const BenchCase& line : *result) {

@@ -39,7 +39,7 @@ TEST(PlanLibrary, gives_what_the_search_gives) {
   launch::SearchProblem problem;
   problem.model = launch::LoadModel("gpt3-1.3b")->model;
   problem.cluster = *launch::LoadCluster("a100-40-8x");
-  problem.costs = *launch::LoadSiteCosts("a100-40-8x");
+  problem.costs = *launch::LoadStated("a100-40-8x", launch::StatedTable::kCosts);
   problem.framework = "megatron-core";
   problem.global_batch_size = 64;
   problem.seq_len = problem.model.seq_len;

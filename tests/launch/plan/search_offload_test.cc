@@ -210,9 +210,9 @@ TEST(SearchOffload, too_little_host_memory_is_said) {
 TEST(HostMemory, refuses_what_it_does_not_know) {
   const std::string head = "name = \"x\"\nsource = \"y\"\n[host_memory]\n";
   const auto with = [&](const std::string& key, const std::string& value) {
-    return ParseHostMemory(head + key + " = { value = " + value +
-                               ", unit = \"byte\", source = \"a\", mark = \"assumed\" }\n",
-                           "f");
+    return ParseStated(head + key + " = { value = " + value +
+                           ", unit = \"byte\", source = \"a\", mark = \"assumed\" }\n",
+                       "f", StatedTable::kHostMemory);
   };
   EXPECT_EQ(with("bytes_per_gpu", "5")->Value("bytes_per_gpu"), 5);
   EXPECT_THAT(with("bytes", "5").status().message(), HasSubstr("[host_memory] has no key 'bytes'"));

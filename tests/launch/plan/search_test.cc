@@ -408,13 +408,13 @@ TEST(PlanSpace, of_more_gpus_than_can_be_counted_is_empty) {
 
 TEST(SiteCosts, refuse_what_they_do_not_know) {
   const std::string head = "name = \"x\"\nsource = \"y\"\n[costs]\n";
-  EXPECT_TRUE(ParseSiteCosts(head + "pue = { value = 1.1, unit = \"ratio\", source = \"a\", "
-                                    "mark = \"assumed\" }\n",
-                             "f")
+  EXPECT_TRUE(ParseStated(head + "pue = { value = 1.1, unit = \"ratio\", source = \"a\", "
+                                 "mark = \"assumed\" }\n",
+                          "f", StatedTable::kCosts)
                   .ok());
-  EXPECT_THAT(ParseSiteCosts(head + "pue = { value = 1.1, unit = \"W\", source = \"a\", mark = "
-                                    "\"assumed\" }\n",
-                             "f")
+  EXPECT_THAT(ParseStated(head + "pue = { value = 1.1, unit = \"W\", source = \"a\", mark = "
+                                 "\"assumed\" }\n",
+                          "f", StatedTable::kCosts)
                   .status()
                   .message(),
               HasSubstr("unit of pue is ratio"));

@@ -15,8 +15,8 @@ inline SearchProblem SmallProblem(const std::string& framework) {
   SearchProblem problem;
   problem.model = LoadModel("gpt3-1.3b")->model;
   problem.cluster = *LoadCluster("a100-40-8x");
-  problem.costs = *LoadSiteCosts("a100-40-8x");
-  problem.host = *LoadHostMemory("a100-40-8x");
+  problem.costs = *LoadStated("a100-40-8x", StatedTable::kCosts);
+  problem.host = *LoadStated("a100-40-8x", StatedTable::kHostMemory);
   problem.framework = framework;
   problem.global_batch_size = 32;
   problem.seq_len = 2048;

@@ -1,13 +1,11 @@
 // Rules of the caching allocator at their limits, as far as no script meets them.
 #include "replayer/memory/caching_allocator.h"
 
-#include <array>
 #include <optional>
 #include <vector>
 
 #include <gtest/gtest.h>
 
-#include "graph/base/rng.h"
 #include "replayer/memory/memory_account.h"
 
 namespace prism::replayer {
@@ -87,37 +85,6 @@ TEST(CachingAllocator, empties_the_large_pool_first) {
 }
 
 // The device passes collectives in order: the second, which it passes at once, after the first.
-// Frees drawn blocks of two streams, together and one by one.
-TEST(CachingAllocator, blocks_freed_together_leave_what_each_would_leave) {
-  Rng rng(7, "freed together");
-  for (int i = 0; i < 500; ++i) {
-    AllocatorConfig config;
-    config.expandable_segments = rng.UniformInt(0, 2) == 0;
-    SimulatedDevice devices[2] = {SimulatedDevice(1024 * kMiB), SimulatedDevice(1024 * kMiB)};
-    CachingAllocator together(config, &devices[0], /*counts_blocks=*/false);
-    CachingAllocator each(config, &devices[1], /*counts_blocks=*/false);
-    std::vector<std::array<CachingAllocator::BlockId, 2>> held;
-    for (int round = 0; round < 4; ++round) {
-      for (int64_t block = rng.UniformInt(0, 20); block > 0; --block) {
-        const int64_t bytes = rng.UniformInt(1, 3 * kMiB);
-        const int64_t stream = rng.UniformInt(0, 1);
-        held.push_back({*together.Allocate(bytes, stream), *each.Allocate(bytes, stream)});
-      }
-      std::vector<CachingAllocator::BlockId> freed;
-      std::erase_if(held, [&](const std::array<CachingAllocator::BlockId, 2>& block) {
-        const bool is_drawn = rng.UniformInt(0, 1) == 0;
-        if (is_drawn) {
-          freed.push_back(block[0]);
-          each.Free(block[1]);
-        }
-        return is_drawn;
-      });
-      together.FreeAll(freed);
-      ASSERT_EQ(together.AllFree(), each.AllFree());
-    }
-  }
-}
-
 TEST(MemoryAccount, what_a_later_collective_read_waits_for_the_earlier_one) {
   MemoryAccount account({}, 1024 * kMiB);
   const auto address = [&] {

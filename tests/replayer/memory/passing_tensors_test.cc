@@ -43,7 +43,6 @@ void CheckDrawnRequests(Rng* rng) {
   const PassingTensors passing(tensors, {});
   const std::vector<BlockSet::Entry> before = allocator.AllFree();
   const int64_t device_calls = allocator.statistics().device_allocations;
-  const bool has_room = allocator.HasRoomFor(passing.by_pool(), 0);
   const std::optional<int64_t> told = allocator.BytesFromFree(passing.rounded(), 0);
   EXPECT_EQ(allocator.AllFree(), before);
   int64_t bytes = 0;
@@ -55,8 +54,6 @@ void CheckDrawnRequests(Rng* rng) {
   const bool asked = allocator.statistics().device_allocations > device_calls;
   EXPECT_EQ(told.has_value(), !asked);
   EXPECT_EQ(told.value_or(bytes), bytes);
-  EXPECT_LE(bytes, passing.most_bytes() + (asked ? kDeviceBytes : 0));
-  EXPECT_FALSE(has_room && asked);
   std::ranges::for_each(together, [&](CachingAllocator::BlockId block) { allocator.Free(block); });
   EXPECT_EQ(allocator.AllFree() == before, !asked);
 }
