@@ -6,10 +6,10 @@
 // ones may be the data of a step; fill_hook.cc calls it. Three things must hold for it to be right.
 //
 // - The generator ends in the state in which the op would have left it. The op draws a number, or
-//   two for a double, for each element, and normal_ draws the last 16 anew if their count is no
-//   multiple of 16 (ATen/native/cpu/DistributionTemplates.h). Numbers that are not wanted are left
-//   out by the recurrence of MT19937, without its tempering. What a release of torch draws is seen
-//   from a small tensor first; if it is anything else, its ops stay as they are.
+//   two for a double, for each element, and normal_ draws some anew if the count of elements is no
+//   multiple of 16, in one of two ways (ATen/native/cpu/DistributionTemplates.h). Numbers that are
+//   not wanted are left out by the recurrence of MT19937, without its tempering. What a release of
+//   torch does is seen from a small tensor first; if it is anything else, its ops stay as they are.
 // - Pages are replaced only where the memory is nobody else's: of torch's own allocator, in a block
 //   that glibc has mapped for it, which goes back as a whole. Elsewhere the values are copied.
 // - Nothing else changes: a view, a tensor with gaps, another generator take the usual way.
@@ -43,7 +43,7 @@ namespace {
 using OptionalGenerator = std::optional<at::Generator>;
 using Fill = at::Tensor& (*)(at::Tensor&, double, double, OptionalGenerator);
 
-enum class Kind : uint8_t { kNormal, kUniform };
+enum class FillKind : uint8_t { kNormal, kUniform };
 
 constexpr size_t kPageBytes = 4096;
 constexpr int64_t kGroup = 16;  // elements that normal_ makes at a time
@@ -56,9 +56,20 @@ constexpr std::array<c10::ScalarType, 4> kTypes = {c10::ScalarType::Float, c10::
                                                    c10::ScalarType::Half,
                                                    c10::ScalarType::BFloat16};
 
-int64_t Draws(Kind kind, c10::ScalarType type, int64_t elements) {
-  const bool redraws = kind == Kind::kNormal && elements % kGroup != 0;
-  return (elements + (redraws ? kGroup : 0)) * (type == c10::ScalarType::Double ? 2 : 1);
+// How many numbers an op draws, of a release of torch.
+enum class DrawRule : uint8_t {
+  kOther,
+  kEach,    // for each element
+  kRedraw,  // and again for the last group if it is cut off
+  kGroups,  // for each group, and again for the last one instead of for what is cut off
+};
+
+int64_t Draws(DrawRule rule, c10::ScalarType type, int64_t elements) {
+  const int64_t cut = elements % kGroup;
+  const int64_t again = rule == DrawRule::kEach || cut == 0 ? 0
+                        : rule == DrawRule::kRedraw         ? kGroup
+                                                            : kGroup - cut;
+  return (elements + again) * (type == c10::ScalarType::Double ? 2 : 1);
 }
 
 // The next 624 numbers of MT19937 (Matsumoto and Nishimura 1998), before tempering.
@@ -104,43 +115,49 @@ void LeaveOut(int64_t draws, const at::Generator& generator) {
   cpu->set_engine(engine);
 }
 
-Fill FillOf(Kind kind) {
-  return kind == Kind::kNormal ? static_cast<Fill>(&at::cpu::normal_)
-                               : static_cast<Fill>(&at::cpu::uniform_);
+Fill FillOf(FillKind kind) {
+  return kind == FillKind::kNormal ? static_cast<Fill>(&at::cpu::normal_)
+                                   : static_cast<Fill>(&at::cpu::uniform_);
 }
 
-bool Equal(const at::mt19937_data_pod& a, const at::mt19937_data_pod& b) {
+bool SameState(const at::mt19937_data_pod& a, const at::mt19937_data_pod& b) {
   return a.left_ == b.left_ && a.next_ == b.next_ && a.state_ == b.state_;
 }
 
-// Whether this release of torch draws as many numbers as Draws() says.
-bool DrawsAsKnown(Kind kind, c10::ScalarType type) {
+bool DrawsBy(DrawRule rule, FillKind kind, c10::ScalarType type) {
   for (const int64_t elements : {int64_t{4096}, int64_t{5003}}) {
     const at::Generator real = at::detail::createCPUGenerator(1);
     const at::Generator counted = at::detail::createCPUGenerator(1);
     at::Tensor tensor = at::empty({elements}, at::TensorOptions().dtype(type));
     FillOf(kind)(tensor, 0, 1, real);
-    LeaveOut(Draws(kind, type, elements), counted);
-    if (!Equal(real.get<at::CPUGeneratorImpl>()->engine().data(),
-               counted.get<at::CPUGeneratorImpl>()->engine().data())) {
+    LeaveOut(Draws(rule, type, elements), counted);
+    if (!SameState(real.get<at::CPUGeneratorImpl>()->engine().data(),
+                   counted.get<at::CPUGeneratorImpl>()->engine().data())) {
       return false;
     }
   }
   return true;
 }
 
-bool IsKnown(Kind kind, c10::ScalarType type) {
-  static const auto known = [] {
-    std::array<std::array<bool, kTypes.size()>, 2> result = {};
-    for (const Kind each : {Kind::kNormal, Kind::kUniform}) {
+// Of this release of torch.
+DrawRule RuleOf(FillKind kind, c10::ScalarType type) {
+  using Rules = std::array<std::array<DrawRule, kTypes.size()>, 2>;
+  static const Rules rules = [] {
+    Rules result = {};
+    for (const FillKind each : {FillKind::kNormal, FillKind::kUniform}) {
       for (size_t i = 0; i < kTypes.size(); ++i) {
-        result[static_cast<size_t>(each)][i] = DrawsAsKnown(each, kTypes[i]);
+        for (const DrawRule rule : {DrawRule::kEach, DrawRule::kRedraw, DrawRule::kGroups}) {
+          if (DrawsBy(rule, each, kTypes[i])) {
+            result[static_cast<size_t>(each)][i] = rule;
+          }
+        }
       }
     }
     return result;
   }();
   const auto* const at = std::ranges::find(kTypes, type);
-  return at != kTypes.end() && known[static_cast<size_t>(kind)][at - kTypes.begin()];
+  return at == kTypes.end() ? DrawRule::kOther
+                            : rules[static_cast<size_t>(kind)][at - kTypes.begin()];
 }
 
 // In front of a block, glibc keeps its size and flags, of which the second says that the block has
@@ -215,22 +232,23 @@ void Repeat(const at::Tensor& tensor, size_t period) {
   RepeatByCopies(data + end - period, period, bytes - end);
 }
 
-bool MayRepeat(const at::Tensor& tensor, Kind kind, const OptionalGenerator& generator) {
+bool MayRepeat(const at::Tensor& tensor, FillKind kind, const OptionalGenerator& generator) {
   return tensor.is_cpu() && !generator.has_value() && tensor.is_contiguous() &&
          tensor.nbytes() > kRealCopyBytesMax &&
          (tensor.requires_grad() || prism_shim_has_worked() == 0) &&
-         IsKnown(kind, tensor.scalar_type());
+         RuleOf(kind, tensor.scalar_type()) != DrawRule::kOther;
 }
 
-bool FillLarge(Kind kind, at::Tensor& tensor, double first, double second) {
+bool FillLarge(FillKind kind, at::Tensor& tensor, double first, double second) {
   const size_t least = std::max(kLeastDrawnBytes, tensor.nbytes() / kShareDrawn);
   const size_t period = (least + kPageBytes - 1) / kPageBytes * kPageBytes;
   const auto drawn = static_cast<int64_t>(period / tensor.element_size());
   at::Tensor part = tensor.detach().view({-1}).narrow(0, 0, drawn);
   FillOf(kind)(part, first, second, std::nullopt);
-  LeaveOut(
-      Draws(kind, tensor.scalar_type(), tensor.numel()) - Draws(kind, tensor.scalar_type(), drawn),
-      at::detail::getDefaultCPUGenerator());
+  const c10::ScalarType type = tensor.scalar_type();
+  const DrawRule rule = RuleOf(kind, type);
+  LeaveOut(Draws(rule, type, tensor.numel()) - Draws(rule, type, drawn),
+           at::detail::getDefaultCPUGenerator());
   Repeat(tensor, period);
   prism_shim_count("large_fills_repeated");
   return true;
@@ -241,9 +259,9 @@ bool FillLarge(Kind kind, at::Tensor& tensor, double first, double second) {
 
 extern "C" __attribute__((visibility("default"))) int prism_observer_fill(
     const prism::shim::TorchFill* fill) {
-  using prism::shim::Kind;
+  using prism::shim::FillKind;
   at::Tensor& tensor = *static_cast<at::Tensor*>(fill->tensor);
-  const Kind kind = fill->is_normal ? Kind::kNormal : Kind::kUniform;
+  const FillKind kind = fill->is_normal ? FillKind::kNormal : FillKind::kUniform;
   const auto& generator = *static_cast<const std::optional<at::Generator>*>(fill->generator);
   const bool fills = prism::shim::MayRepeat(tensor, kind, generator) &&
                      prism::shim::FillLarge(kind, tensor, fill->first, fill->second);
