@@ -28,8 +28,10 @@ class TextStream {
   // `first` and what `more` gives until it gives nothing. It must outlive this.
   TextStream(std::string_view first, const TextPieces& more) : more_(&more) { Begin(first); }
 
-  [[nodiscard]] Ch Peek() { return place_ != end_ || Refill() ? *place_ : '\0'; }
-  Ch Take() { return place_ != end_ || Refill() ? *place_++ : '\0'; }
+  [[nodiscard, gnu::always_inline]] Ch Peek() {
+    return place_ != end_ || Refill() ? *place_ : '\0';
+  }
+  [[gnu::always_inline]] Ch Take() { return place_ != end_ || Refill() ? *place_++ : '\0'; }
   [[nodiscard]] size_t Tell() const { return before_ + static_cast<size_t>(place_ - begin_); }
 
   // Whether all of the text is not longer than that.
@@ -43,15 +45,11 @@ class TextStream {
     return true;
   }
 
-  void SkipBlanks() {
-    constexpr auto is_blank = [](char c) {
-      return c == ' ' || c == '\n' || c == '\r' || c == '\t';
-    };
-    do {
-      while (place_ != end_ && is_blank(*place_)) {
-        ++place_;
-      }
-    } while (place_ == end_ && Refill());
+  [[gnu::always_inline]] void SkipBlanks() {
+    SkipInPiece();
+    while (place_ == end_ && Refill()) {
+      SkipInPiece();
+    }
   }
 
   // What stands for itself in a text: no end, escape or control character. Of a long run only the
@@ -93,6 +91,15 @@ class TextStream {
     begin_ = piece.data();
     place_ = begin_;
     end_ = begin_ + piece.size();
+  }
+
+  [[gnu::always_inline]] void SkipInPiece() {
+    constexpr auto is_blank = [](char c) {
+      return c == ' ' || c == '\n' || c == '\r' || c == '\t';
+    };
+    while (place_ != end_ && is_blank(*place_)) {
+      ++place_;
+    }
   }
 
   // Goes on with the next piece, at the end of one; false where there is none. Seldom called, and
