@@ -37,17 +37,30 @@ size_t StatedSize(std::string_view packed) {
 
 enum class UnpackState : uint8_t { kGoesOn, kEnds, kLacksInput, kIsDamaged };
 
-// Unpacks a piece at a time: takes bytes off the front of `in` and of the room `out`.
-class GzipUnpacker {
+}  // namespace
+
+// Takes bytes off the front of `in` and of the room `out`.
+class UnpackedPieces::Method {
+ public:
+  Method() = default;
+  Method(const Method&) = delete;
+  Method& operator=(const Method&) = delete;
+  virtual ~Method() = default;
+
+  virtual bool is_ready() = 0;
+  virtual UnpackState Step(std::string_view* in, std::span<char>* out) = 0;
+};
+
+namespace {
+
+class GzipUnpacker : public UnpackedPieces::Method {
  public:
   GzipUnpacker() { is_ready_ = inflateInit2(&stream_, 16 + MAX_WBITS) == Z_OK; }
-  GzipUnpacker(const GzipUnpacker&) = delete;
-  GzipUnpacker& operator=(const GzipUnpacker&) = delete;
-  ~GzipUnpacker() { inflateEnd(&stream_); }
+  ~GzipUnpacker() override { inflateEnd(&stream_); }
 
-  [[nodiscard]] bool is_ready() const { return is_ready_; }
+  bool is_ready() override { return is_ready_; }
 
-  UnpackState Step(std::string_view* in, std::span<char>* out) {
+  UnpackState Step(std::string_view* in, std::span<char>* out) override {
     constexpr size_t kMost = std::numeric_limits<uInt>::max();
     stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(in->data()));
     stream_.avail_in = static_cast<uInt>(std::min(in->size(), kMost));
@@ -71,11 +84,11 @@ class GzipUnpacker {
   bool is_ready_ = false;
 };
 
-class ZstdUnpacker {
+class ZstdUnpacker : public UnpackedPieces::Method {
  public:
-  [[nodiscard]] bool is_ready() const { return context_ != nullptr; }
+  bool is_ready() override { return context_ != nullptr; }
 
-  UnpackState Step(std::string_view* in, std::span<char>* out) {
+  UnpackState Step(std::string_view* in, std::span<char>* out) override {
     ZSTD_inBuffer input = {in->data(), in->size(), 0};
     ZSTD_outBuffer output = {out->data(), out->size(), 0};
     const size_t left = ZSTD_decompressStream(context_.get(), &output, &input);
@@ -94,46 +107,54 @@ class ZstdUnpacker {
   std::unique_ptr<ZSTD_DCtx, Free> context_{ZSTD_createDCtx()};
 };
 
-template <typename Unpacker>
-Result<std::string> UnpackBy(std::string_view packed, size_t max_bytes, bool* ends_early) {
-  constexpr size_t kBlock = size_t{1} << 20U;
-  Unpacker unpacker;
-  if (!unpacker.is_ready()) {
-    return EnvironmentLacks("not enough memory to decompress");
+}  // namespace
+
+UnpackedPieces::UnpackedPieces(std::string_view packed, size_t max_bytes) : packed_(packed) {
+  const size_t by_ratio = kFreeUnpackedBytes + packed.size() * kMostUnpackRatio;
+  left_ = std::min(max_bytes, by_ratio);
+  too_large_ =
+      fmt::format("more than {} bytes when decompressed{}", left_,
+                  by_ratio < max_bytes ? fmt::format(", {} times its size", kMostUnpackRatio) : "");
+  if (packed.starts_with(kZstd)) {
+    method_ = std::make_unique<ZstdUnpacker>();
+  } else {
+    method_ = std::make_unique<GzipUnpacker>();
   }
-  const bool by_ratio = max_bytes > kFreeUnpackedBytes + packed.size() * kMostUnpackRatio;
-  max_bytes = by_ratio ? kFreeUnpackedBytes + packed.size() * kMostUnpackRatio : max_bytes;
-  std::string bytes;
-  bytes.reserve(std::min(StatedSize(packed), max_bytes) + 1);
-  size_t size = 0;
+  if (!method_->is_ready()) {
+    status_ = EnvironmentLacks("not enough memory to decompress");
+    is_done_ = true;
+  }
+}
+
+UnpackedPieces::UnpackedPieces(UnpackedPieces&&) noexcept = default;
+
+UnpackedPieces::~UnpackedPieces() = default;
+
+std::string_view UnpackedPieces::Next() {
+  constexpr size_t kPiece = size_t{1} << 20U;
+  if (is_done_) {
+    return {};
+  }
+  piece_.resize(kPiece);
+  std::span<char> room(piece_.data(), piece_.size());
   UnpackState state = UnpackState::kGoesOn;
-  while (state == UnpackState::kGoesOn && size <= max_bytes) {
-    if (size == bytes.size()) {
-      bytes.resize(std::min(size + kBlock, max_bytes + 1));
-    }
-    std::span<char> room(bytes.data() + size, bytes.size() - size);
-    state = unpacker.Step(&packed, &room);
-    size = bytes.size() - room.size();
-    if (state == UnpackState::kEnds && packed.find_first_not_of('\0') != std::string_view::npos) {
+  while (state == UnpackState::kGoesOn && !room.empty()) {
+    state = method_->Step(&packed_, &room);
+    if (state == UnpackState::kEnds && packed_.find_first_not_of('\0') != std::string_view::npos) {
       state = UnpackState::kGoesOn;  // another member
     }
   }
-  if (size > max_bytes) {
-    return BadFile(
-        fmt::format("more than {} bytes when decompressed{}", max_bytes,
-                    by_ratio ? fmt::format(", {} times its size", kMostUnpackRatio) : ""));
+  const size_t size = piece_.size() - room.size();
+  is_done_ = state != UnpackState::kGoesOn || size > left_;
+  if (size > left_) {
+    status_ = BadFile(too_large_);
+  } else if (state == UnpackState::kIsDamaged) {
+    status_ = BadFile("damaged compressed data");
   }
-  if (state == UnpackState::kLacksInput && ends_early != nullptr) {
-    *ends_early = true;
-  } else if (state != UnpackState::kEnds) {
-    return BadFile(state == UnpackState::kLacksInput ? "compressed data that ends too early"
-                                                     : "damaged compressed data");
-  }
-  bytes.resize(size);
-  return bytes;
+  ends_early_ = state == UnpackState::kLacksInput;
+  left_ -= std::min(size, left_);
+  return status_.ok() ? std::string_view(piece_).substr(0, size) : std::string_view();
 }
-
-}  // namespace
 
 std::string Compress(std::string_view bytes) {
   std::string compressed(ZSTD_compressBound(bytes.size()), '\0');
@@ -169,8 +190,21 @@ bool IsPacked(std::string_view bytes) {
 }
 
 Result<std::string> Unpack(std::string_view packed, size_t max_bytes, bool* ends_early) {
-  return packed.starts_with(kZstd) ? UnpackBy<ZstdUnpacker>(packed, max_bytes, ends_early)
-                                   : UnpackBy<GzipUnpacker>(packed, max_bytes, ends_early);
+  UnpackedPieces pieces(packed, max_bytes);
+  std::string bytes;
+  bytes.reserve(std::min(
+      {StatedSize(packed), max_bytes, kFreeUnpackedBytes + packed.size() * kMostUnpackRatio}));
+  for (std::string_view piece = pieces.Next(); !piece.empty(); piece = pieces.Next()) {
+    bytes += piece;
+  }
+  PRISM_RETURN_IF_ERROR(pieces.status());
+  if (pieces.ends_early() && ends_early == nullptr) {
+    return BadFile("compressed data that ends too early");
+  }
+  if (ends_early != nullptr) {
+    *ends_early = pieces.ends_early();
+  }
+  return bytes;
 }
 
 }  // namespace prism

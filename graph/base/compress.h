@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -28,5 +29,30 @@ inline constexpr size_t kFreeUnpackedBytes = size_t{64} << 20U;
 // instead if it is given: what came before is there. Takes little more memory than what it holds if
 // it says how much that is, else at most twice as much.
 Result<std::string> Unpack(std::string_view packed, size_t max_bytes, bool* ends_early = nullptr);
+
+// The same a piece at a time, in the memory of one. Data that ends too early is all there is.
+class UnpackedPieces {
+ public:
+  UnpackedPieces(std::string_view packed, size_t max_bytes);
+  UnpackedPieces(UnpackedPieces&&) noexcept;
+  ~UnpackedPieces();
+
+  // Valid until the next call; empty at the end, and after an error.
+  std::string_view Next();
+  [[nodiscard]] const Status& status() const { return status_; }
+  [[nodiscard]] bool ends_early() const { return ends_early_; }
+
+  class Method;
+
+ private:
+  std::unique_ptr<Method> method_;
+  std::string_view packed_;
+  size_t left_;  // bytes that it may still hold
+  std::string piece_;
+  Status status_;
+  std::string too_large_;
+  bool is_done_ = false;
+  bool ends_early_ = false;
+};
 
 }  // namespace prism

@@ -140,6 +140,13 @@ MappedFile::~MappedFile() {
   }
 }
 
+void MappedFile::Release(size_t first) const {
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  if (first >= page) {
+    madvise(const_cast<char*>(bytes_.data()), first / page * page, MADV_DONTNEED);
+  }
+}
+
 Result<AtomicFile> AtomicFile::Create(const std::string& path) {
   constexpr mode_t kMode = S_IRUSR | S_IWUSR | S_IRGRP | S_IROTH;
   const size_t slash = path.rfind('/');

@@ -4,6 +4,7 @@
 // kEnvironment for a path that is not writable, kRunFailed for a disk that fills up.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,6 +29,9 @@ class MappedFile {
   ~MappedFile();
 
   [[nodiscard]] std::string_view bytes() const { return bytes_; }
+
+  // Gives up the memory of that many first bytes, which are read anew if they are looked at again.
+  void Release(size_t first) const;
 
  private:
   explicit MappedFile(std::string_view bytes) : bytes_(bytes) {}

@@ -37,6 +37,7 @@ struct NumberDifference {
 struct DiffOptions {
   bool strict = false;
   int64_t step = -1;
+  std::string html;
 };
 
 struct Differences {
@@ -145,6 +146,10 @@ Result<VerbOutput> DiffProfiles(const VerbArguments& arguments, const DiffOption
   PRISM_ASSIGN_OR_RETURN(
       const TableReport report,
       CompareProfiles(arguments.operands()[0], arguments.operands()[1], {.step = options.step}));
+  if (!options.html.empty()) {
+    PRISM_RETURN_IF_ERROR(arguments.CheckOutput("html", arguments.operands()));
+    PRISM_RETURN_IF_ERROR(WriteFileAtomically(options.html, TablesHtml(report)));
+  }
   return VerbOutput{arguments.as_json() ? TablesJson(report) : TablesText(report)};
 }
 
@@ -168,8 +173,8 @@ Result<VerbOutput> RunDiff(const VerbArguments& arguments, const DiffOptions& op
   if (!runs && (IsProfileFile(left) || IsProfileFile(right))) {
     return DiffProfiles(arguments, options);
   }
-  if (options.step >= 0) {
-    return InvalidArgument("--step chooses a step of profiles; leave it out");
+  if (options.step >= 0 || !options.html.empty()) {
+    return InvalidArgument("--step and --html are for profiles; leave them out");
   }
   Differences differences;
   if (runs) {
@@ -209,7 +214,9 @@ Verb DiffVerb() {
        true},
       {{"strict", &DiffOptions::strict, Switch(), "exit with code 4 if there is any difference"},
        {"step", &DiffOptions::step, WholeNumber(0, std::numeric_limits<int32_t>::max()),
-        "N of the mark ProfilerStep#N that counts (profiles)", "all but the last"}},
+        "N of the mark ProfilerStep#N that counts (profiles)", "all but the last"},
+       {"html", &DiffOptions::html, Text("FILE"),
+        "also write the comparison as one page (profiles)", "none"}},
       RunDiff);
 }
 

@@ -78,10 +78,26 @@ Result<ImportResult> ReadGoal(std::vector<std::string> files, const Settings& se
   return slicer::ImportGoal(files.front(), settings.options);
 }
 
+// Of the system file if it says it, else as the cluster's GPU computes large products.
+slicer::ChakraRoofline RooflineOf(const Settings& settings) {
+  const AstraSystem& system = settings.system;
+  if (system.flops_per_s > 0 && system.bytes_per_s > 0) {
+    return {system.flops_per_s, system.bytes_per_s, 0, system.is_roofline,
+            "compute nodes take the time of the system file's roofline"};
+  }
+  const graph::ParameterTable& table = settings.options.cluster.parameters;
+  return {table.Value("gpu.peak_bf16_flops") * table.Value("gpu.matmul_efficiency"),
+          table.Value("gpu.hbm_bytes_per_s") * table.Value("gpu.hbm_efficiency"),
+          static_cast<DurationNs>(table.Value("gpu.kernel_floor_ns")), false,
+          "compute nodes without a duration take the time of num_ops and tensor_size on the "
+          "cluster's GPU, as large products of bf16"};
+}
+
 Result<ImportResult> ReadChakra(std::vector<std::string> files, const Settings& settings) {
   slicer::ChakraOptions chakra;
   chakra.groups_file = settings.groups;
   chakra.dims = settings.dims;
+  chakra.roofline = RooflineOf(settings);
   return slicer::ImportChakra(files, settings.options, chakra);
 }
 
@@ -236,11 +252,11 @@ Result<Settings> ReadSettings(const VerbArguments& arguments,
     PRISM_RETURN_IF_ERROR(ReadNetwork(asked.network, &settings));
   }
   if (!asked.system.empty()) {
-    if (settings.network.topology.empty()) {
-      return InvalidArgument("--system needs --network, of a file with topologies");
-    }
     PRISM_ASSIGN_OR_RETURN(const std::string text, ReadFile(asked.system));
     PRISM_ASSIGN_OR_RETURN(settings.system, ParseAstraSystem(text, asked.system, &settings.notes));
+    if (settings.network.topology.empty() && settings.system.flops_per_s == 0) {
+      return InvalidArgument("--system needs --network, of a file with topologies");
+    }
   }
   return settings;
 }
@@ -294,6 +310,10 @@ Result<VerbOutput> ImportTopology(const VerbArguments& arguments, const ImportAr
   const std::string& base = found.empty() ? asked.cluster : found;
   PRISM_ASSIGN_OR_RETURN(graph::ClusterSpec cluster, LoadCluster(base));
   std::vector<std::string> notes;
+  if (found.empty()) {
+    notes.push_back(
+        fmt::format("no preset has such GPUs: the base is {}; --cluster names another", base));
+  }
   UseNcclTopology(topology, file, &cluster, &notes);
   cluster.name = std::filesystem::path(asked.out).stem();
   PRISM_RETURN_IF_ERROR(WriteFileAtomically(asked.out, ClusterText(cluster)));
@@ -384,7 +404,7 @@ Verb ImportVerb() {
         "none"},
        {"system", &A::system, Text("FILE"),
         "ASTRA-sim's system file: with --network, the algorithm and pieces of collectives (chakra, "
-        "astra)",
+        "astra), and the roofline of nodes with num_ops (chakra)",
         "one piece, by the dimension's kind"},
        {"target-gpus", &A::target_gpus, WholeNumber(1, graph::kMaxRanks),
         "ranks of the graph (chakra, astra, simai, kineto, nsys)", "as the files say"},

@@ -93,6 +93,19 @@ int64_t JsonReader::Integer(const std::string& key, int64_t lowest, int64_t high
   return number;
 }
 
+double JsonReader::PositiveOr(const std::string& key, double fallback) {
+  const void* found = Find(key);
+  if (found == nullptr) {
+    return fallback;
+  }
+  const Json& value = ValueOf(found);
+  if (!value.is_number() || !(value.get<double>() > 0)) {
+    Fail(key, fmt::format("is {}, not a positive number", Shown(value)));
+    return fallback;
+  }
+  return value.get<double>();
+}
+
 bool JsonReader::BoolOr(const std::string& key, bool fallback) {
   const void* found = Find(key);
   if (found == nullptr) {

@@ -20,6 +20,7 @@ class JsonReader {
 
   [[nodiscard]] bool Has(const std::string& key);
   int64_t Integer(const std::string& key, int64_t lowest, int64_t highest);
+  double PositiveOr(const std::string& key, double fallback);
   bool BoolOr(const std::string& key, bool fallback);
   std::string TextOr(const std::string& key, const std::string& fallback);
   std::vector<std::string> TextsOr(const std::string& key);  // absent: none

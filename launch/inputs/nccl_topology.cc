@@ -96,8 +96,10 @@ class TopologyReader {
     if (tag.name == "gpu") {
       EndGpu();
       links_ = 0;
-      topology_.compute =
-          topology_.gpus == 0 ? static_cast<int64_t>(tag.Number("sm")) : topology_.compute;
+      const double compute = tag.Number("sm");
+      if (topology_.gpus == 0 && compute > 0 && compute < 1000) {
+        topology_.compute = static_cast<int64_t>(compute);
+      }
       ++topology_.gpus;
     } else if (tag.name == "nvlink") {
       const double count = tag.Number("count");

@@ -179,6 +179,14 @@ Result<AstraSystem> ParseAstraSystem(std::string_view text,
   system.endpoint_ns =
       static_cast<double>(number("endpoint-delay", 0, kMostEndpointNs, 10));  // its default
   system.is_whole = json.TextOr("collective-optimization", "baseline") == "baseline";
+  constexpr double kTera = 1e12;
+  constexpr double kGiga = 1e9;
+  system.flops_per_s = kTera * json.PositiveOr("peak-perf", 0);
+  system.bytes_per_s = kGiga * json.PositiveOr("local-mem-bw", 0);
+  system.is_roofline = number("roofline-enabled", 0, 1, 0) != 0;
+  if (system.is_roofline && (system.flops_per_s == 0 || system.bytes_per_s == 0)) {
+    json.Fail("roofline-enabled", "needs peak-perf and local-mem-bw");
+  }
   for (const auto& [kind, key] : kAlgorithmKeys) {
     for (const std::string& name : json.TextsOr(key)) {
       Algorithm algorithm;

@@ -23,6 +23,10 @@ struct AstraSystem {
   int64_t at_once = 1;     // of them in a dimension (active-chunks-per-dimension)
   double endpoint_ns = 0;  // of a message (endpoint-delay)
   bool is_whole = false;   // an all_reduce is one in each dimension (collective-optimization)
+  // Of compute nodes that say their work (Chakra); 0: not stated.
+  double flops_per_s = 0;    // peak-perf
+  double bytes_per_s = 0;    // local-mem-bw
+  bool is_roofline = false;  // these count, whatever duration a node has (roofline-enabled)
   // By dimension: "ring", "direct" or "direct4", "halvingDoubling", "doubleBinaryTree"; with "one"
   // before it, one for all dimensions.
   std::map<graph::CollectiveKind, std::vector<std::string>> algorithms;

@@ -3,13 +3,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "graph/base/compress.h"
-
 namespace prism::slicer {
 
 Result<SourceFiles> SourceFiles::Open(const std::vector<std::string>& files,
-                                      size_t max_unpacked_bytes,
-                                      bool cut_off) {
+                                      size_t max_unpacked_bytes) {
   SourceFiles opened;
   for (const std::string& file : files) {
     PRISM_ASSIGN_OR_RETURN(MappedFile mapped, MappedFile::Open(file));
@@ -18,9 +15,7 @@ Result<SourceFiles> SourceFiles::Open(const std::vector<std::string>& files,
       opened.mapped_.push_back(std::move(mapped));
       continue;
     }
-    bool ends_early = false;
-    Result<std::string> held =
-        Unpack(mapped.bytes(), max_unpacked_bytes, cut_off ? &ends_early : nullptr);
+    Result<std::string> held = Unpack(mapped.bytes(), max_unpacked_bytes);
     if (!held.ok()) {
       return held.status().WithContext(file);
     }
@@ -28,6 +23,33 @@ Result<SourceFiles> SourceFiles::Open(const std::vector<std::string>& files,
     opened.sources_.push_back({file, opened.unpacked_.back()});
   }
   return opened;
+}
+
+SourcePieces::SourcePieces(MappedFile mapped, std::string file)
+    : mapped_(std::move(mapped)), file_(std::move(file)) {
+  if (IsPacked(mapped_.bytes())) {
+    unpacked_.emplace(mapped_.bytes(), kMostUnpackedBytes);
+  }
+}
+
+Result<SourcePieces> SourcePieces::Open(const std::string& file) {
+  PRISM_ASSIGN_OR_RETURN(MappedFile mapped, MappedFile::Open(file));
+  return SourcePieces(std::move(mapped), file);
+}
+
+std::string_view SourcePieces::Next() {
+  constexpr size_t kPiece = size_t{4} << 20U;
+  if (unpacked_) {
+    return unpacked_->Next();
+  }
+  mapped_.Release(at_);
+  const std::string_view piece = mapped_.bytes().substr(at_, kPiece);
+  at_ += piece.size();
+  return piece;
+}
+
+Status SourcePieces::status() const {
+  return unpacked_ ? unpacked_->status().WithContext(file_) : OkStatus();
 }
 
 std::string BeginningOf(const std::string& file, size_t most) {

@@ -3,10 +3,12 @@
 
 #include <cstddef>
 #include <deque>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "graph/base/compress.h"
 #include "graph/base/file.h"
 #include "graph/base/status.h"
 
@@ -24,10 +26,8 @@ class SourceFiles {
  public:
   // Opens the files in the given order. kBadFile for a file that cannot be read, is damaged, or
   // holds more than `max_unpacked_bytes`.
-  // `cut_off`: whether packed data may end too early; what came before is then all there is.
   static Result<SourceFiles> Open(const std::vector<std::string>& files,
-                                  size_t max_unpacked_bytes = kMostUnpackedBytes,
-                                  bool cut_off = false);
+                                  size_t max_unpacked_bytes = kMostUnpackedBytes);
 
   // Valid as long as this object.
   [[nodiscard]] const std::vector<TraceSource>& sources() const { return sources_; }
@@ -36,6 +36,25 @@ class SourceFiles {
   std::deque<MappedFile> mapped_;
   std::deque<std::string> unpacked_;
   std::vector<TraceSource> sources_;
+};
+
+// One file, in the memory of a piece of it. Packed data may end too early: what came before is all
+// there is.
+class SourcePieces {
+ public:
+  static Result<SourcePieces> Open(const std::string& file);
+
+  // Valid until the next call; empty at the end, and where packed data is wrong.
+  std::string_view Next();
+  [[nodiscard]] Status status() const;
+
+ private:
+  SourcePieces(MappedFile mapped, std::string file);
+
+  MappedFile mapped_;
+  std::string file_;
+  std::optional<UnpackedPieces> unpacked_;
+  size_t at_ = 0;
 };
 
 // The first bytes of a file, unpacked: what it is. "" if it cannot be read.

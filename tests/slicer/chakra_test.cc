@@ -130,6 +130,42 @@ TEST(ChakraImport, json_is_read_as_what_it_prints) {
   EXPECT_THAT(ErrorOf({R"([{"id": 1}, [5]])"}), HasSubstr("no object"));
 }
 
+// What ASTRA-sim computes: num_ops / min(rate of the memory × num_ops / tensor_size, peak), in
+// whole nanoseconds. Here 1e9 / min(2e12, 1e14) s = 500,000 ns, and 1e9 / 1e14 s = 10,000 ns.
+TEST(ChakraImport, nodes_that_say_their_work_take_the_time_of_a_roofline) {
+  const auto trace = [](const std::string& first) {
+    return R"([{ "id": 0, "name": "few a byte", "type": 4, )" + first +
+           R"("num_ops": 1000000000, "tensor_size": 1000000000 },
+        { "id": 1, "name": "many", "type": 4, "num_ops": 1e9, "tensor_size": "1000" },
+        { "id": 2, "name": "without size", "type": 4, "num_ops": 1000000000 },
+        { "id": 3, "name": "of the host", "type": 4, "num_ops": 5, "tensor_size": 5,
+          "is_cpu_op": true }])";
+  };
+  const auto times = [&](const std::string& json, const ChakraOptions& chakra) {
+    const Result<ImportResult> result = Import({json}, 1, chakra);
+    EXPECT_TRUE(result.ok()) << result.status().message();
+    std::vector<int64_t> kernels;
+    const graph::Program& program = result->graph.roles.front().program;
+    for (uint32_t op = 0; op < program.size(); ++op) {
+      if (program.kind[op] == graph::OpKind::kKernel) {
+        kernels.push_back(program.value[op]);
+      }
+    }
+    std::ranges::sort(kernels);
+    return kernels;
+  };
+  ChakraOptions chakra;
+  EXPECT_THAT(times(trace(""), chakra), ElementsAre(0, 0, 0, 0));
+  chakra.roofline = {1e14, 2e12, 0, true, "roofline"};
+  EXPECT_THAT(times(trace(""), chakra), ElementsAre(0, 0, 10'000, 500'000));
+  EXPECT_THAT(times(trace(R"("duration_micros": 7, )"), chakra),
+              ElementsAre(0, 0, 10'000, 500'000));
+  chakra.roofline.of_all = false;  // the cluster's
+  chakra.roofline.shortest_ns = 20'000;
+  EXPECT_THAT(times(trace(R"("duration_micros": 7, )"), chakra),
+              ElementsAre(0, 7'000, 20'000, 20'000));
+}
+
 TEST(ChakraImport, one_trace_serves_any_number_of_equal_ranks) {
   ChakraNode reduce = Collective(1, ChakraCollective::kAllReduce, 4096);
   reduce.data_deps = {0};

@@ -197,6 +197,7 @@ TEST(KinetoImport, devices_of_one_process_run_side_by_side) {
   profile.Call("cudaDeviceSynchronize", 30, 790);
   const Result<ImportResult> result = Import({profile.Json()});
   ASSERT_TRUE(result.ok()) << result.status().message();
+  EXPECT_THAT(result->notes.Lines(), Contains(HasSubstr("further GPUs of one process")));
   EXPECT_EQ(IterationNs(result->graph), 1'000'000);
 }
 
@@ -319,9 +320,43 @@ TEST(CollectiveWords, names_of_pytorch_and_of_nccl_are_known) {
   }
   task.name = "void at::native::vectorized_elementwise_kernel";
   EXPECT_FALSE(IsCollective(task));
-  task.noted = std::make_shared<KinetoCollective>();
-  task.noted->name = "allreduce";
+  KinetoCollective noted;
+  noted.name = "allreduce";
+  task.noted = &noted;
   EXPECT_TRUE(IsCollective(task));
+}
+
+// Words, numbers, escapes and the end of the file may fall between any two pieces.
+TEST(KinetoImport, pieces_of_a_file_are_read_as_the_whole) {
+  std::string text = SmallStep(0, 2, kNoted).Json();
+  text.replace(text.find("first"), 5, R"(f\u00fcr \"a\" \ud83d\ude00)");
+  const auto read = [&](std::string_view whole, size_t size) {
+    const auto next = [&] {
+      const std::string_view piece = whole.substr(0, size);
+      whole.remove_prefix(piece.size());
+      return piece;
+    };
+    return ReadKinetoTrace(next, "p");
+  };
+  const Result<KinetoTrace> whole = ReadKinetoTrace(text, "p");
+  ASSERT_TRUE(whole.ok()) << whole.status().message();
+  EXPECT_EQ(whole->tasks.front().name, "f\u00fcr \"a\" \U0001f600");
+  for (const size_t size : {1, 2, 3, 7, 64, 1000}) {
+    const Result<KinetoTrace> trace = read(text, size);
+    ASSERT_TRUE(trace.ok()) << trace.status().message();
+    EXPECT_FALSE(trace->is_cut_off);
+    const auto equal = [](const KinetoRange& a, const KinetoRange& b) {
+      return a.name == b.name && a.begin_ns == b.begin_ns && a.duration_ns == b.duration_ns &&
+             a.correlation == b.correlation && a.stream == b.stream &&
+             a.collective().elements == b.collective().elements &&
+             a.collective().ranks() == b.collective().ranks();
+    };
+    EXPECT_TRUE(std::ranges::equal(trace->tasks, whole->tasks, equal));
+    EXPECT_TRUE(std::ranges::equal(trace->calls, whole->calls, equal));
+    EXPECT_TRUE(read(text.substr(0, text.size() - 5), size)->is_cut_off);
+    const std::string wrong = text.substr(0, 500) + "]" + text.substr(500);
+    EXPECT_EQ(read(wrong, size).status().message(), ReadKinetoTrace(wrong, "p").status().message());
+  }
 }
 
 TEST(KinetoImport, stream_that_waits_for_nothing_ran_what_the_profile_lacks) {

@@ -1,9 +1,13 @@
 // Exports of Nsight Systems: what the tables say becomes a profile of each process.
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sqlite3.h>
 
@@ -14,6 +18,8 @@
 
 namespace prism::slicer {
 namespace {
+
+using ::testing::HasSubstr;
 
 constexpr const char* kTables = R"(
 CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);
@@ -130,6 +136,82 @@ TEST(Nsys, a_range_that_is_asked_for_is_the_step) {
   ASSERT_TRUE(result.ok()) << result.status().message();
   choice.range = "none";
   EXPECT_FALSE(ImportNsys({file.path()}, Options(), choice).ok());
+}
+
+// The machine's number of a GPU counts, not the process's own; MPI's rank counts most.
+TEST(Nsys, processes_are_in_the_order_of_gpus_and_ranks) {
+  NsysExport file;
+  file.AddProcess(200, 0, 300);
+  file.AddProcess(100, 0, 200);
+  file.Run(
+      "CREATE TABLE TARGET_INFO_CUDA_DEVICE (gpuId INT, cudaId INT, pid INT, uuid TEXT);"
+      "INSERT INTO TARGET_INFO_CUDA_DEVICE VALUES (0, 0, 200, ''), (1, 0, 100, '');"
+      "INSERT INTO TARGET_INFO_GPU VALUES (1, 'GPU Y', 5)");
+  const auto first_kernels = [&] {
+    const Result<std::vector<KinetoTrace>> traces = ReadNsysTraces(file.path());
+    EXPECT_TRUE(traces.ok()) << traces.status().message();
+    EXPECT_EQ(traces->back().gpu, "GPU Y");
+    return std::pair(traces->front().tasks[0].duration_ns, traces->back().rank);
+  };
+  EXPECT_EQ(first_kernels(), std::pair(DurationNs{300'000}, int64_t{-1}));
+  file.Run(
+      fmt::format("CREATE TABLE MPI_RANKS (globalTid INT, rank INT);"
+                  "INSERT INTO MPI_RANKS VALUES ({}, 0), ({}, 1)",
+                  (100LL << 24U) + 1, (200LL << 24U) + 1));
+  EXPECT_EQ(first_kernels(), std::pair(DurationNs{300'000}, int64_t{0}));
+}
+
+TEST(Nsys, graphs_copies_and_names_of_other_releases_are_read) {
+  NsysExport file;
+  file.AddProcess(200, 0, 300);
+  file.Run(fmt::format(
+      "CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start INT, end INT, deviceId INT, graphId INT,"
+      " graphExecId INT, contextId INT, greenContextId INT, streamId INT, correlationId INT,"
+      " globalPid INT);"
+      "INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES (1, 2, 0, 5, 6, 1, NULL, 7, 1, {0});"
+      "INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (3, 4, 0, 7, 1, {0}, 10, 11);"
+      "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (5, 6, 0, 1, 7, 1, {0}, 'named', NULL),"
+      " (7, 8, 0, 1, 7, 1, {0}, 99, 99)",
+      200LL << 24U));
+  const Result<std::vector<KinetoTrace>> traces = ReadNsysTraces(file.path());
+  ASSERT_TRUE(traces.ok()) << traces.status().message();
+  std::vector<std::string> names;
+  for (size_t i = 0; i < 4; ++i) {
+    names.emplace_back(traces->front().tasks[i].name);
+  }
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"CUDA graph 5", "Memcpy HtoD", "named", "(kernel 99)"}));
+}
+
+TEST(Nsys, what_would_be_left_out_without_a_word_is_refused) {
+  const auto error_after = [](const std::string& change) {
+    NsysExport file;
+    file.AddProcess(200, 0, 300);
+    file.AddProcess(100, 1, 200);
+    file.Run(change);
+    return ReadNsysTraces(file.path()).status().message();
+  };
+  EXPECT_THAT(error_after("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET globalPid = NULL;"
+                          "UPDATE CUPTI_ACTIVITY_KIND_MEMCPY SET globalPid = NULL"),
+              HasSubstr("2 processes called CUDA"));
+  EXPECT_THAT(error_after("DELETE FROM StringIds"), HasSubstr("have no names"));
+  EXPECT_THAT(error_after("DELETE FROM CUPTI_ACTIVITY_KIND_RUNTIME WHERE globalTid < 3000000000"),
+              HasSubstr("process 100, but none of the calls"));
+  EXPECT_THAT(error_after("DROP TABLE CUPTI_ACTIVITY_KIND_RUNTIME"),
+              HasSubstr("contains no kernels with the calls"));
+}
+
+TEST(Nsys, nothing_is_left_beside_the_file) {
+  const ScratchFolder folder;
+  const std::string path = folder / "a %41?.sqlite";
+  sqlite3* database = nullptr;
+  ASSERT_EQ(sqlite3_open(path.c_str(), &database), SQLITE_OK);
+  sqlite3_exec(database, "PRAGMA journal_mode = WAL; CREATE TABLE StringIds (id, value)", nullptr,
+               nullptr, nullptr);
+  sqlite3_close(database);
+  EXPECT_THAT(ReadNsysTraces(path).status().message(), HasSubstr("contains no kernels"));
+  const std::filesystem::directory_iterator files(std::filesystem::path(path).parent_path());
+  EXPECT_EQ(std::distance(begin(files), end(files)), 1);
 }
 
 TEST(Nsys, times_that_are_none_are_counted) {

@@ -12,7 +12,7 @@ using slicer::KinetoOp;
 constexpr size_t kMostFunctions = 16;
 
 // Ends those that have ended by then.
-void PopEnded(const std::vector<KinetoOp>& ops, TimeNs time, std::vector<uint32_t>* open) {
+void PopEnded(const std::deque<KinetoOp>& ops, TimeNs time, std::vector<uint32_t>* open) {
   while (!open->empty() && ops[open->back()].end_ns() <= time) {
     open->pop_back();
   }
@@ -20,7 +20,7 @@ void PopEnded(const std::vector<KinetoOp>& ops, TimeNs time, std::vector<uint32_
 
 }  // namespace
 
-OpNesting::OpNesting(const std::vector<KinetoOp>& ops) : ops_(ops), order_(ops.size()) {
+OpNesting::OpNesting(const std::deque<KinetoOp>& ops) : ops_(ops), order_(ops.size()) {
   std::iota(order_.begin(), order_.end(), 0U);
   std::ranges::stable_sort(order_, {}, [&](uint32_t op) {
     return std::tuple(ops_[op].thread, ops_[op].begin_ns, -ops_[op].duration_ns);
@@ -57,7 +57,7 @@ void OpNesting::Cursor::MoveTo(int64_t thread, TimeNs time) {
     return;
   }
   Thread& at = threads_.try_emplace(thread, Thread{span->second.first}).first->second;
-  const std::vector<KinetoOp>& ops = nesting_->ops_;
+  const std::deque<KinetoOp>& ops = nesting_->ops_;
   for (; at.next < span->second.second && ops[nesting_->order_[at.next]].begin_ns <= time;
        ++at.next) {
     const uint32_t op = nesting_->order_[at.next];
@@ -71,14 +71,16 @@ void OpNesting::Cursor::MoveTo(int64_t thread, TimeNs time) {
 }
 
 std::string OpNesting::Cursor::Op() const {
-  return at_ == nullptr || at_->ops.empty() ? std::string() : nesting_->ops_[at_->ops.back()].name;
+  return at_ == nullptr || at_->ops.empty() ? std::string()
+                                            : std::string(nesting_->ops_[at_->ops.back()].name);
 }
 
 std::string OpNesting::Cursor::Stack() const {
   std::string stack;
   const size_t depth = at_ == nullptr ? 0 : at_->functions.size();
   for (size_t i = 0; i < std::min(depth, kMostFunctions); ++i) {
-    stack += (i == 0 ? "" : " < ") + nesting_->ops_[at_->functions[depth - 1 - i]].name;
+    stack += i == 0 ? "" : " < ";
+    stack += nesting_->ops_[at_->functions[depth - 1 - i]].name;
   }
   return stack;
 }

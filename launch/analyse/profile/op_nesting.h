@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <string>
 #include <utility>
@@ -17,7 +18,7 @@ namespace prism::launch {
 class OpNesting {
  public:
   // `ops` as in a trace; must outlive this.
-  explicit OpNesting(const std::vector<slicer::KinetoOp>& ops);
+  explicit OpNesting(const std::deque<slicer::KinetoOp>& ops);
 
   // What ops inside each one take, by op; 0 for functions.
   [[nodiscard]] std::vector<DurationNs> InnerTimes() const;
@@ -48,7 +49,7 @@ class OpNesting {
   };
 
  private:
-  const std::vector<slicer::KinetoOp>& ops_;
+  const std::deque<slicer::KinetoOp>& ops_;
   std::vector<uint32_t> order_;                         // by thread and begin, the longest first
   std::map<int64_t, std::pair<size_t, size_t>> spans_;  // of threads in the order
 };

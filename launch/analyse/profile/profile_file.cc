@@ -28,17 +28,13 @@ Result<std::vector<RankProfile>> ReadProfile(const std::string& file,
   if (slicer::IsSqlite(ReadBeginning(file, kLook))) {
     PRISM_ASSIGN_OR_RETURN(traces, slicer::ReadNsysTraces(file, "", kAll));
   } else {
-    PRISM_ASSIGN_OR_RETURN(const slicer::SourceFiles opened,
-                           slicer::SourceFiles::Open({file}, slicer::kMostUnpackedBytes, true));
-    PRISM_ASSIGN_OR_RETURN(slicer::KinetoTrace trace,
-                           slicer::ReadKinetoTrace(opened.sources().front().bytes, file, "", kAll));
+    PRISM_ASSIGN_OR_RETURN(slicer::KinetoTrace trace, slicer::ReadKinetoFile(file, "", kAll));
     traces.push_back(std::move(trace));
   }
   int64_t joined = 0;
   if (!executed.empty()) {
-    PRISM_ASSIGN_OR_RETURN(const slicer::SourceFiles opened, slicer::SourceFiles::Open({executed}));
     PRISM_ASSIGN_OR_RETURN(const slicer::ExecutionTrace execution,
-                           slicer::ReadExecutionTrace(opened.sources().front().bytes, executed));
+                           slicer::ReadExecutionFile(executed));
     PRISM_ASSIGN_OR_RETURN(joined,
                            slicer::JoinExecutionTrace(execution, executed, file, &traces.front()));
   }

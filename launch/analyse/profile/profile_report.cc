@@ -392,8 +392,22 @@ std::map<std::string, Sides> OpSides(const RankProfile& left,
 }
 
 std::map<std::string, Sides> TimeSides(const RankProfile& left, const RankProfile& right) {
-  const auto both = [&](auto value) { return Sides{0, value(left), 0, value(right)}; };
+  const auto both = [&](auto value) {
+    return Sides{left.steps, value(left), right.steps, value(right)};
+  };
+  const auto gaps = [&](DurationNs StreamProfile::* cause) {
+    return both([cause](const RankProfile& one) {
+      DurationNs sum = 0;
+      for (const StreamProfile& stream : one.streams) {
+        sum += stream.*cause;
+      }
+      return sum;
+    });
+  };
   return {
+      {"streams wait for the host", gaps(&StreamProfile::host_wait_ns)},
+      {"streams between kernels", gaps(&StreamProfile::kernel_wait_ns)},
+      {"streams wait for other causes", gaps(&StreamProfile::other_wait_ns)},
       {"span", both([](const RankProfile& one) { return one.span_ns; })},
       {"idle", both([](const RankProfile& one) { return one.span_ns - one.busy_ns; })},
       {"compute", both([](const RankProfile& one) { return one.compute_ns; })},
@@ -460,7 +474,7 @@ Result<TableReport> CompareProfiles(const std::string& left,
                     FormatCounted(a.steps, "step"), b.steps));
   }
   report.tables = {
-      SidesTable("breakdown", "Where the GPU's time goes", TimeSides(a, b)),
+      SidesTable("breakdown", "Where the GPU's time goes in all steps that count", TimeSides(a, b)),
       SidesTable("kernels", "Tasks of the GPU by name", KernelSides(a, b)),
       SidesTable("ops_on_gpu", "Ops by the GPU's time", OpSides(a, b, &OpTotals::gpu_ns)),
       SidesTable("ops_on_host", "Ops by the host's time", OpSides(a, b, &OpTotals::host_self_ns))};

@@ -1,6 +1,7 @@
 #include "launch/analyse/profile/rank_profile.h"
 
 #include <algorithm>
+#include <deque>
 #include <initializer_list>
 #include <limits>
 #include <memory>
@@ -51,7 +52,7 @@ std::string DeviceName(const KinetoMemory& event) {
 
 // Sums of times must fit.
 template <typename Range>
-Status RefuseLong(const std::vector<Range>& ranges, const std::string& file) {
+Status RefuseLong(const std::deque<Range>& ranges, const std::string& file) {
   for (const Range& range : ranges) {
     if (range.duration_ns > kLongestNs) {
       return BadFile(fmt::format("{}: '{}' takes {}; ranges take up to {}", file, range.name,
@@ -106,7 +107,7 @@ class CountedPart {
 };
 
 Status CountedPart::Choose(const ProfileChoice& choice, const std::string& file) {
-  std::set<std::string> names;
+  std::set<std::string_view> names;
   for (const KinetoRange& step : trace_.steps) {
     names.insert(step.name);
   }
@@ -117,8 +118,9 @@ Status CountedPart::Choose(const ProfileChoice& choice, const std::string& file)
     if (step == trace_.steps.end()) {
       return BadFile(fmt::format(
           "{}: has no mark ProfilerStep#{}; it has {}", file, choice.step,
-          trace_.steps.empty() ? "none"
-                               : trace_.steps.front().name + " to " + trace_.steps.back().name));
+          trace_.steps.empty()
+              ? std::string("none")
+              : fmt::format("{} to {}", trace_.steps.front().name, trace_.steps.back().name)));
     }
     begin_ = step->begin_ns;
     end_ = step->end_ns();
@@ -241,11 +243,11 @@ void CountedPart::AddKernels(RankProfile* profile) const {
     const DurationNs time = range.duration_ns;
     const TaskType type = TypeOf(range);
     const double ideal = IdealNs(task);
-    profile->kernels[{type, range.name}].Add(
+    profile->kernels[{type, std::string(range.name)}].Add(
         {1, time, time, time, ideal > 0 ? time : 0, ideal > 0 ? ideal : 0});
     if (type == TaskType::kMemory) {
-      const std::string kind = range.name.substr(
-          0, range.name.starts_with("Memset") ? std::string_view("Memset").size() : kCopyKind);
+      const std::string kind(range.name.substr(
+          0, range.name.starts_with("Memset") ? std::string_view("Memset").size() : kCopyKind));
       const DurationNs timed = time == 0 ? kNsPerUs : time;
       profile->copies[kind].Add(
           {1, range.bytes, timed, static_cast<double>(range.bytes) / static_cast<double>(timed)});
@@ -343,7 +345,7 @@ void CountedPart::AddOps(const OpNesting& nesting, RankProfile* profile) const {
     const slicer::KinetoOp& op = trace_.ops[i];
     if (!op.is_function && Has(op.begin_ns)) {
       const DurationNs self = std::max<DurationNs>(0, op.duration_ns - inner[i]);
-      profile->ops[op.name].Add({1, op.duration_ns, self, 0, 0});
+      profile->ops[std::string(op.name)].Add({1, op.duration_ns, self, 0, 0});
     }
   }
   OpNesting::Cursor cursor(nesting);

@@ -36,7 +36,8 @@ constexpr int64_t kNetwork = -3;
 // What all traces of one import share.
 struct Shared {
   GraphAssembly* assembly = nullptr;
-  ProcessGroups groups;       // of the groups file
+  ProcessGroups groups;  // of the groups file
+  ChakraRoofline roofline;
   std::vector<int64_t> dims;  // of the network
   std::vector<uint32_t> all;  // ranks
   std::string undescribed;    // the first process group that no file describes
@@ -53,6 +54,12 @@ class TraceReader {
   Status Read(std::string_view bytes) {
     PRISM_RETURN_IF_ERROR(
         ReadChakraTrace(bytes, file_, [this](const ChakraNode& node) { return Take(node); }));
+    if (!entries_.empty() && typed_ == 0) {
+      return BadFile(fmt::format(
+          "{}: none of its {} nodes has a type of Chakra's; an execution trace of PyTorch goes "
+          "with its profile: prism import kineto",
+          file_, entries_.size()));
+    }
     return Connect();
   }
 
@@ -79,6 +86,7 @@ class TraceReader {
         static_cast<uint32_t>(std::min<uint64_t>(node.id, std::numeric_limits<uint32_t>::max()));
     notes_.Add("control dependencies are left out, as in ASTRA-sim",
                static_cast<int64_t>(node.control_deps.size()));
+    typed_ += node.type == ChakraType::kInvalid ? 0 : 1;
     switch (node.type) {
       case ChakraType::kCompute:
         PRISM_RETURN_IF_ERROR(TakeCompute(node, &entry.task));
@@ -112,11 +120,37 @@ class TraceReader {
     task->name = shared_.assembly->KernelName(node.name, {},
                                               node.on_cpu ? kChakraCpuOp : std::string_view());
     task->value = node.duration_ns.value_or(static_cast<int64_t>(node.duration_us * 1000));
-    notes_.Add("compute nodes without a duration take no time",
-               node.duration_us == 0 && !node.duration_ns ? 1 : 0);
+    const bool has_none = node.duration_us == 0 && !node.duration_ns;
+    const bool has_work = !node.on_cpu && node.operations != 0 && shared_.roofline.flops_per_s > 0;
+    if (has_work && (has_none || shared_.roofline.of_all)) {
+      PRISM_RETURN_IF_ERROR(TakeWork(node, task));
+    } else {
+      notes_.Add("compute nodes without a duration take no time", has_none ? 1 : 0);
+    }
     notes_.Add("nodes of a CPU run on a stream of their own and count as compute",
                node.on_cpu ? 1 : 0);
     return SetResource(node, node.on_cpu ? kCpu : node.stream.value_or(kGpu), task);
+  }
+
+  // Whole nanoseconds, as ASTRA-sim rounds them.
+  Status TakeWork(const ChakraNode& node, Task* task) {
+    const ChakraRoofline& roofline = shared_.roofline;
+    const double by_memory = roofline.bytes_per_s * (node.operations / node.tensor_bytes);
+    const double rate = std::min(by_memory, roofline.flops_per_s);
+    const double ns = node.operations / rate * 1e9;
+    if (!(node.operations > 0) || !(node.tensor_bytes >= 0) ||
+        !(ns <= static_cast<double>(kMaxMicros * 1000))) {
+      return Wrong(node, fmt::format("its num_ops is {} and its tensor_size {}", node.operations,
+                                     node.tensor_bytes));
+    }
+    if (node.tensor_bytes == 0 && roofline.of_all) {
+      notes_.Add("compute nodes with num_ops, but no tensor_size, take no time, as in ASTRA-sim");
+      task->value = 0;
+      return OkStatus();
+    }
+    task->value = std::max(static_cast<DurationNs>(ns), roofline.shortest_ns);
+    notes_.Add(roofline.source);
+    return OkStatus();
   }
 
   Status TakeMessage(const ChakraNode& node, Task* task) {
@@ -283,6 +317,7 @@ class TraceReader {
   TaskGraph tasks_;
   Notes notes_;
   bool same_everywhere_ = true;
+  size_t typed_ = 0;  // nodes of a known type
 };
 
 // Imports all traces with one policy.
@@ -297,6 +332,7 @@ class ChakraImport {
 
   Status Read(const ChakraOptions& chakra) {
     shared_.dims = chakra.dims;
+    shared_.roofline = chakra.roofline;
     if (!chakra.groups_file.empty()) {
       PRISM_ASSIGN_OR_RETURN(const std::string text, ReadFile(chakra.groups_file));
       PRISM_RETURN_IF_ERROR(

@@ -42,6 +42,15 @@ std::optional<int64_t> IntegerOf(const chakra::Attribute& attribute) {
   }
 }
 
+// The number, whole or not; 0 for other types.
+double RealOf(const chakra::Attribute& attribute) {
+  return attribute.has_double_val()  ? attribute.double_val()
+         : attribute.has_float_val() ? double{attribute.float_val()}
+         : attribute.has_uint64_val() || attribute.has_fixed64_val()
+             ? static_cast<double>(static_cast<uint64_t>(*IntegerOf(attribute)))
+             : static_cast<double>(IntegerOf(attribute).value_or(0));
+}
+
 // Attributes of an unexpected type are ignored, like unknown names.
 void TakeAttribute(const chakra::Attribute& attribute, ChakraNode* node) {
   const std::string& name = attribute.name();
@@ -58,6 +67,10 @@ void TakeAttribute(const chakra::Attribute& attribute, ChakraNode* node) {
   if (name == "involved_dim" && attribute.has_bool_list()) {
     node->involved_dims.assign(attribute.bool_list().values().begin(),
                                attribute.bool_list().values().end());
+    return;
+  }
+  if (name == "num_ops" || name == "tensor_size") {
+    (name == "num_ops" ? node->operations : node->tensor_bytes) = RealOf(attribute);
     return;
   }
   const std::optional<int64_t> value = IntegerOf(attribute);

@@ -2,11 +2,11 @@
 // run and what they move. The generated protobuf types stay inside trace_file.cc
 // and trace_json.cc.
 //
-// Attributes, by the names that Chakra's converters and ASTRA-sim use: is_cpu_op, stream,
-// comm_type, comm_size, comm_src, comm_dst, comm_tag, pg_name, involved_dim. comm_size means what
-// it means in ASTRA-sim: for an all_gather the part of one rank, else the whole buffer. Our own
-// attributes, which other tools ignore: duration_ns (durations are whole microseconds there),
-// dtype, reduce_op, root, pg_desc (the communicator's name).
+// Attributes, by the names that Chakra's converters and ASTRA-sim use: is_cpu_op, stream, num_ops,
+// tensor_size, comm_type, comm_size, comm_src, comm_dst, comm_tag, pg_name, involved_dim. comm_size
+// means what it means in ASTRA-sim: for an all_gather the part of one rank, else the whole buffer.
+// Our own attributes, which other tools ignore: duration_ns (durations are whole microseconds
+// there), dtype, reduce_op, root, pg_desc (the communicator's name).
 #pragma once
 
 #include <cstdint>
@@ -68,7 +68,9 @@ struct ChakraNode {
   bool on_cpu = false;
   std::optional<int64_t> duration_ns;
   std::optional<int64_t> stream;
-  int64_t collective = 0;  // a ChakraCollective, if the file is valid
+  double operations = 0;    // num_ops
+  double tensor_bytes = 0;  // tensor_size
+  int64_t collective = 0;   // a ChakraCollective, if the file is valid
   std::optional<int64_t> bytes;
   std::optional<int64_t> source;
   std::optional<int64_t> destination;

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <istream>
-#include <sstream>
+#include <streambuf>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -56,6 +58,8 @@ void AddAttribute(const std::string& name, const Json& value, chakra::Node* node
     attribute.set_bool_val(value.get<bool>());
   } else if (ReadInteger(value, &number)) {
     attribute.set_int64_val(number);
+  } else if (value.is_number()) {
+    attribute.set_double_val(value.get<double>());
   } else if (value.is_string()) {
     attribute.set_string_val(value.get<std::string>());
   } else if (list.is_array()) {
@@ -110,16 +114,6 @@ chakra::Node NodeOf(const Json& object) {
   return node;
 }
 
-// The list of nodes in one object or list; null: the value is a message by itself.
-const Json* ListOf(const Json& value) {
-  for (const char* const key : {"workload_graph", "nodes"}) {
-    if (value.is_object() && value.contains(key) && value[key].is_array()) {
-      return &value[key];
-    }
-  }
-  return value.is_array() ? &value : nullptr;
-}
-
 bool HasId(const Json& value) {
   return value.is_object() && (value.contains("id") || value.contains("Id"));
 }
@@ -130,23 +124,117 @@ bool IsMetadata(const Json& value) {
          (value.empty() || value.contains("version") || value.contains("schema"));
 }
 
-Status TakeValue(const Json& value,
-                 bool is_first,
-                 const std::string& file,
-                 const std::function<Status(const chakra::Node&)>& take) {
-  if (const Json* const list = ListOf(value); list != nullptr) {
-    for (const Json& node : *list) {
-      PRISM_RETURN_IF_ERROR(TakeValue(node, false, file, take));
+constexpr size_t kMostOpenJson = 64;
+
+// Builds one node at a time: those of a list, in an object or not, or messages by themselves.
+class ChakraNodes : public nlohmann::json_sax<Json> {
+ public:
+  ChakraNodes(const std::string& file, const std::function<Status(const chakra::Node&)>& take)
+      : file_(file), take_(take) {}
+
+  [[nodiscard]] const Status& status() const { return status_; }
+
+  bool null() override { return Add(nullptr); }
+  bool boolean(bool value) override { return Add(value); }
+  bool number_integer(number_integer_t value) override { return Add(value); }
+  bool number_unsigned(number_unsigned_t value) override { return Add(value); }
+  bool number_float(number_float_t value, const string_t& /*text*/) override { return Add(value); }
+  bool binary(binary_t& /*value*/) override { return Add(nullptr); }
+  bool string(string_t& text) override { return Add(std::move(text)); }
+
+  bool key(string_t& text) override {
+    open_.back().key = std::move(text);
+    return true;
+  }
+
+  bool start_object(size_t /*size*/) override { return Open(Json::object()); }
+  bool end_object() override { return Close(); }
+
+  bool start_array(size_t /*size*/) override {
+    const bool is_list =
+        open_.empty() || (open_.size() == 1 && open_[0].value.is_object() &&
+                          (open_[0].key == "workload_graph" || open_[0].key == "nodes"));
+    list_ = is_list ? open_.size() + 1 : list_;
+    return Open(Json::array());
+  }
+
+  bool end_array() override {
+    if (open_.size() == list_) {
+      list_ = 0;
+      has_list_ = true;
     }
-    return OkStatus();
+    return Close();
   }
-  if (is_first && IsMetadata(value)) {
-    return OkStatus();
+
+  bool parse_error(size_t byte,
+                   const std::string& /*token*/,
+                   const Json::exception& what) override {
+    return Fail(
+        fmt::format("no execution trace of Chakra as JSON: byte {}: {}", byte, what.what()));
   }
-  return value.is_object() && (HasId(value) || value.contains("name"))
-             ? take(NodeOf(value))
-             : BadFile(fmt::format("{}: has a node that is no object with a name or an id", file));
-}
+
+ private:
+  struct Value {
+    Json value;
+    std::string key;  // of an object: the last one
+  };
+
+  bool Fail(const std::string& what) {
+    status_ = BadFile(fmt::format("{}: {}", file_, what));
+    return false;
+  }
+
+  bool Open(Json value) {
+    open_.push_back({std::move(value), ""});
+    return open_.size() <= kMostOpenJson ||
+           Fail(fmt::format("more than {} brackets inside each other", kMostOpenJson));
+  }
+
+  bool Close() {
+    Json value = std::move(open_.back().value);
+    open_.pop_back();
+    return Add(std::move(value));
+  }
+
+  bool Add(Json value) {
+    if (!open_.empty() && open_.size() != list_) {
+      Value& parent = open_.back();
+      if (parent.value.is_array()) {
+        parent.value.push_back(std::move(value));
+      } else {
+        parent.value[parent.key] = std::move(value);
+      }
+      return true;
+    }
+    const bool is_done = open_.empty() && std::exchange(has_list_, false);
+    const bool is_head = open_.empty() && std::exchange(is_first_, false) && IsMetadata(value);
+    if (is_done || is_head) {
+      return true;
+    }
+    if (!value.is_object() || !(HasId(value) || value.contains("name"))) {
+      return Fail("has a node that is no object with a name or an id");
+    }
+    status_ = take_(NodeOf(value));
+    return status_.ok();
+  }
+
+  const std::string& file_;
+  const std::function<Status(const chakra::Node&)>& take_;
+  std::vector<Value> open_;
+  size_t list_ = 0;        // how many are open in the list of nodes; 0: outside of it
+  bool has_list_ = false;  // in what is open
+  bool is_first_ = true;
+  Status status_;
+};
+
+// Reads what is in memory, without a copy.
+class TextBuffer : public std::streambuf {
+ public:
+  explicit TextBuffer(std::string_view text) {
+    char* const begin = const_cast<char*>(text.data());
+    setg(begin, begin, begin + text.size());
+  }
+};
 
 }  // namespace
 
@@ -161,19 +249,13 @@ bool IsChakraJson(std::string_view bytes) {
 Status ReadChakraJson(std::string_view bytes,
                       const std::string& file,
                       const std::function<Status(const chakra::Node&)>& take) {
-  std::istringstream in{std::string(bytes)};
-  bool is_first = true;
-  try {
-    while (!(in >> std::ws).eof()) {
-      Json value;
-      in >> value;
-      PRISM_RETURN_IF_ERROR(TakeValue(value, is_first, file, take));
-      is_first = false;
-    }
-  } catch (const Json::exception& error) {
-    return BadFile(fmt::format("{}: no execution trace of Chakra as JSON: {}", file, error.what()));
+  TextBuffer buffer(bytes);
+  std::istream in(&buffer);
+  ChakraNodes handler(file, take);
+  while (handler.status().ok() && !(in >> std::ws).eof()) {
+    Json::sax_parse(in, &handler, nlohmann::detail::input_format_t::json, false);
   }
-  return OkStatus();
+  return handler.status();
 }
 
 }  // namespace prism::slicer

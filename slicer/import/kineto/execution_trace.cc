@@ -13,6 +13,7 @@
 #include "graph/validate/limits.h"
 #include "slicer/import/chakra/process_groups.h"
 #include "slicer/import/kineto/product_shapes.h"
+#include "slicer/import/source_files.h"
 
 namespace prism::slicer {
 namespace {
@@ -50,8 +51,8 @@ class NodeHandler : public nlohmann::json_sax<Json> {
   bool string(string_t& text) override {
     if (path_.size() == kNodeDepth && path_.back() == "name") {
       node_.name = std::move(text);
-    } else if (path_.size() == InputDepth("input_types", "types") && node_.type.empty()) {
-      node_.type = TensorType(text);
+    } else if (path_.size() == InputDepth("input_types", "types") && node_.inputs.type.empty()) {
+      node_.inputs.type = TensorType(text);
     } else if (IsAttribute() && path_.back() == "name") {
       attribute_ = std::move(text);
     } else if (path_.size() == InputDepth("inputs", "values") && IsGroupNode()) {
@@ -62,7 +63,7 @@ class NodeHandler : public nlohmann::json_sax<Json> {
 
   bool start_object(size_t /*size*/) override {
     if (path_.size() + 1 == kNodeDepth && path_.front() == "nodes") {
-      node_ = KinetoProduct();
+      node_ = ExecutedProduct();
     }
     return Open();
   }
@@ -82,8 +83,9 @@ class NodeHandler : public nlohmann::json_sax<Json> {
   }
 
   bool start_array(size_t /*size*/) override {
-    if (path_.size() == InputDepth("input_shapes", "shapes") && node_.dims.size() < kMostDims) {
-      node_.dims.emplace_back();
+    if (path_.size() == InputDepth("input_shapes", "shapes") &&
+        node_.inputs.dims.size() < kMostDims) {
+      node_.inputs.dims.emplace_back();
     }
     return Open();
   }
@@ -143,9 +145,9 @@ class NodeHandler : public nlohmann::json_sax<Json> {
 
   bool Number(int64_t value) {
     const size_t shapes = InputDepth("input_shapes", "shapes");
-    if (shapes > 0 && path_.size() == shapes + 1 && !node_.dims.empty() &&
-        node_.dims.back().size() < kMostDims) {
-      node_.dims.back().push_back(value);
+    if (shapes > 0 && path_.size() == shapes + 1 && !node_.inputs.dims.empty() &&
+        node_.inputs.dims.back().size() < kMostDims) {
+      node_.inputs.dims.back().push_back(value);
     } else if ((path_.size() == kNodeDepth && path_.back() == "rf_id") ||
                (IsAttribute() && path_.back() == "value" && attribute_ == "rf_id")) {
       node_.function = value;
@@ -156,7 +158,7 @@ class NodeHandler : public nlohmann::json_sax<Json> {
   const std::string& file_;
   ExecutionTrace& trace_;
   std::vector<std::string> path_;
-  KinetoProduct node_;
+  ExecutedProduct node_;
   std::string attribute_;
   std::string error_;
 };
@@ -186,6 +188,15 @@ Result<ExecutionTrace> ReadExecutionTrace(std::string_view bytes, const std::str
   return trace;
 }
 
+Result<ExecutionTrace> ReadExecutionFile(const std::string& file, int64_t* bytes) {
+  PRISM_ASSIGN_OR_RETURN(const SourceFiles opened, SourceFiles::Open({file}));
+  const std::string_view text = opened.sources().front().bytes;
+  if (bytes != nullptr) {
+    *bytes += std::ssize(text);
+  }
+  return ReadExecutionTrace(text, file);
+}
+
 Result<int64_t> JoinExecutionTrace(const ExecutionTrace& executed,
                                    const std::string& file,
                                    const std::string& profile_file,
@@ -203,10 +214,9 @@ Result<int64_t> JoinExecutionTrace(const ExecutionTrace& executed,
       continue;
     }
     places.push_back(product.begin_ns);
-    if (product.dims.empty()) {
+    if (product.inputs == nullptr) {
       ++joined;
-      product.dims = found->second.dims;
-      product.type = found->second.type;
+      product.inputs = std::make_shared<const ProductInputs>(found->second.inputs);
     }
   }
   const bool none = places.empty() && !executed.products.empty() && !profile->products.empty();

@@ -15,9 +15,15 @@
 
 namespace prism::slicer {
 
+// A matrix product as it is there: without times.
+struct ExecutedProduct {
+  std::string name;
+  int64_t function = 0;  // its number
+  ProductInputs inputs;
+};
+
 struct ExecutionTrace {
-  // Matrix products with the shapes of their inputs, by number of the function; without times.
-  std::unordered_map<int64_t, KinetoProduct> products;
+  std::unordered_map<int64_t, ExecutedProduct> products;  // by number of the function
   RankGroups groups;
 };
 
@@ -26,6 +32,9 @@ bool IsExecutionTrace(std::string_view bytes);
 
 // kBadFile: "<file>: ...".
 Result<ExecutionTrace> ReadExecutionTrace(std::string_view bytes, const std::string& file);
+
+// Of a file, packed or not. `bytes` grows by its length.
+Result<ExecutionTrace> ReadExecutionFile(const std::string& file, int64_t* bytes = nullptr);
 
 // Gives the profile the shapes and groups of the trace, takes steps out of it that were not traced
 // if others were, and returns how many of its products have shapes from there. kBadFile if the two

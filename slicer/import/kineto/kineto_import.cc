@@ -323,11 +323,9 @@ std::vector<int64_t> RanksOf(const ReadProfiles& profiles, Notes* notes) {
 // The highest rank that a profile names, its own included; -1: none.
 int64_t HighestRank(const KinetoTrace& trace, int64_t rank) {
   int64_t highest = rank;
-  for (const std::vector<KinetoRange>* ranges : {&trace.issues, &trace.tasks}) {
-    for (const KinetoRange& range : *ranges) {
-      if (!range.collective().ranks().empty()) {
-        highest = std::max<int64_t>(highest, range.collective().ranks().back());
-      }
+  for (const KinetoCollective& noted : trace.collectives) {
+    if (!noted.ranks().empty()) {
+      highest = std::max<int64_t>(highest, noted.ranks().back());
     }
   }
   return highest;
@@ -397,30 +395,66 @@ ImportAttempt Attempt(const ReadProfiles& profiles,
   return attempt;
 }
 
+// In memory, or a file that is read when its turn comes.
+struct Source {
+  std::string name;
+  std::optional<std::string_view> bytes;
+};
+
+bool IsExecuted(const Source& source) {
+  constexpr size_t kLook = 64;
+  return source.bytes ? IsExecutionTrace(*source.bytes)
+                      : IsExecutionTrace(BeginningOf(source.name, kLook));
+}
+
 // The k-th execution trace belongs to the k-th profile.
-Status JoinInOrder(const std::vector<const TraceSource*>& executed,
+Status JoinInOrder(const std::vector<const Source*>& executed,
                    const KinetoChoice& choice,
                    ReadProfiles* read) {
   for (size_t i = 0; i < executed.size(); ++i) {
-    const TraceSource& source = *executed[i];
+    const Source& source = *executed[i];
     if (i >= read->traces.size()) {
       return BadFile(fmt::format(
           "{}: is an execution trace without times; name the profile of the same run with it",
           source.name));
     }
     KinetoTrace& profile = read->traces[i];
-    std::vector<KinetoRange> steps = profile.steps;
-    PRISM_ASSIGN_OR_RETURN(const ExecutionTrace trace,
-                           ReadExecutionTrace(source.bytes, source.name));
+    KinetoRanges steps = profile.steps;
+    const Result<ExecutionTrace> trace = source.bytes
+                                             ? ReadExecutionTrace(*source.bytes, source.name)
+                                             : ReadExecutionFile(source.name, &read->bytes);
+    PRISM_RETURN_IF_ERROR(trace.status());
     PRISM_ASSIGN_OR_RETURN(const int64_t joined,
-                           JoinExecutionTrace(trace, source.name, read->names[i], &profile));
+                           JoinExecutionTrace(*trace, source.name, read->names[i], &profile));
     if (choice.step >= 0 || !choice.range.empty()) {
       profile.steps = std::move(steps);
     }
     read->joined += joined;
-    read->bytes += static_cast<int64_t>(source.bytes.size());
+    read->bytes += source.bytes ? std::ssize(*source.bytes) : 0;
   }
   return OkStatus();
+}
+
+Result<ImportResult> ImportSources(const std::vector<Source>& sources,
+                                   const ImportOptions& options,
+                                   const KinetoChoice& choice) {
+  ReadProfiles read;
+  std::vector<const Source*> executed;
+  for (const Source& source : sources) {
+    if (IsExecuted(source)) {
+      executed.push_back(&source);
+      continue;
+    }
+    Result<KinetoTrace> trace =
+        source.bytes ? ReadKinetoTrace(*source.bytes, source.name, choice.range)
+                     : ReadKinetoFile(source.name, choice.range, KinetoParts::kCalls, &read.bytes);
+    PRISM_RETURN_IF_ERROR(trace.status());
+    read.traces.push_back(*std::move(trace));
+    read.names.push_back(source.name);
+    read.bytes += source.bytes ? std::ssize(*source.bytes) : 0;
+  }
+  PRISM_RETURN_IF_ERROR(JoinInOrder(executed, choice, &read));
+  return ImportTraces(read, options, choice);
 }
 
 }  // namespace
@@ -444,29 +478,21 @@ Result<ImportResult> ImportTraces(const ReadProfiles& profiles,
 Result<ImportResult> ImportKinetoBytes(const std::vector<TraceSource>& profiles,
                                        const ImportOptions& options,
                                        const KinetoChoice& choice) {
-  ReadProfiles read;
-  std::vector<const TraceSource*> executed;
+  std::vector<Source> sources;
   for (const TraceSource& profile : profiles) {
-    if (IsExecutionTrace(profile.bytes)) {
-      executed.push_back(&profile);
-      continue;
-    }
-    PRISM_ASSIGN_OR_RETURN(KinetoTrace trace,
-                           ReadKinetoTrace(profile.bytes, profile.name, choice.range));
-    read.traces.push_back(std::move(trace));
-    read.names.push_back(profile.name);
-    read.bytes += static_cast<int64_t>(profile.bytes.size());
+    sources.push_back({profile.name, profile.bytes});
   }
-  PRISM_RETURN_IF_ERROR(JoinInOrder(executed, choice, &read));
-  return ImportTraces(read, options, choice);
+  return ImportSources(sources, options, choice);
 }
 
 Result<ImportResult> ImportKineto(const std::vector<std::string>& files,
                                   const ImportOptions& options,
                                   const KinetoChoice& choice) {
-  PRISM_ASSIGN_OR_RETURN(const SourceFiles opened,
-                         SourceFiles::Open(files, kMostUnpackedBytes, true));
-  return ImportKinetoBytes(opened.sources(), options, choice);
+  std::vector<Source> sources;
+  for (const std::string& file : files) {
+    sources.push_back({file, std::nullopt});
+  }
+  return ImportSources(sources, options, choice);
 }
 
 }  // namespace prism::slicer

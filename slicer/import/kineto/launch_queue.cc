@@ -31,6 +31,7 @@ std::vector<Launch> LaunchesOf(const KinetoTrace& trace,
                                const std::vector<uint32_t>& call_of,
                                const std::vector<uint32_t>& tasks) {
   std::vector<Launch> launches;
+  launches.reserve(tasks.size());
   TimeNs latest_ns = std::numeric_limits<TimeNs>::min();
   for (const uint32_t task : tasks) {
     const uint32_t call = call_of[task];

@@ -25,11 +25,11 @@ const std::pair<std::string_view, size_t>* OpOf(std::string_view name) {
 // [b,] m × k and [b,] k × n in rows are n × m in columns, as cuBLAS has it.
 graph::MatmulShape ShapeOfProduct(const KinetoProduct& product) {
   const auto* const op = OpOf(product.name);
-  if (op == nullptr || product.dims.size() < op->second + 2) {
+  if (op == nullptr || product.inputs == nullptr || product.inputs->dims.size() < op->second + 2) {
     return {};
   }
-  const std::vector<int64_t>& a = product.dims[op->second];
-  const std::vector<int64_t>& b = product.dims[op->second + 1];
+  const std::vector<int64_t>& a = product.inputs->dims[op->second];
+  const std::vector<int64_t>& b = product.inputs->dims[op->second + 1];
   const size_t size = a.size();
   if ((size != 2 && size != 3) || b.size() != size || a.back() != b[size - 2] || a.front() < 1 ||
       a[size - 2] < 1 || a.back() < 1 || b.back() < 1) {
@@ -40,7 +40,7 @@ graph::MatmulShape ShapeOfProduct(const KinetoProduct& product) {
   shape.n = a[size - 2];
   shape.k = a.back();
   shape.batch = size == 3 ? a.front() : 1;
-  shape.input = NotedType(product.type);
+  shape.input = NotedType(product.inputs->type);
   shape.output = shape.input;
   return shape.input == DataType::kUnknown ? graph::MatmulShape() : shape;
 }

@@ -19,8 +19,11 @@ std::optional<HostCallKind> KindOf(std::string_view name, bool has_tasks) {
   if (name.find("StreamWaitEvent") != std::string_view::npos) {
     return HostCallKind::kWaitEvent;
   }
-  if (name.find("Synchronize") != std::string_view::npos) {
-    return HostCallKind::kSynchronise;
+  constexpr std::string_view kWaits[] = {"Synchronize", "QueueFinish", "EventWait", "EventsWait"};
+  if (std::ranges::any_of(kWaits, [&](std::string_view word) {
+        return name.find(word) != std::string_view::npos;
+      })) {
+    return HostCallKind::kSynchronise;  // of CUDA and HIP, or of SYCL's queues
   }
   return std::nullopt;
 }
@@ -30,8 +33,9 @@ TimeNs EffectOf(const HostCall& call) {
 }
 
 // The correlation ids that tasks have, and the tasks' indices.
-std::vector<std::pair<int64_t, uint32_t>> IndexTasks(const std::vector<KinetoRange>& tasks) {
+std::vector<std::pair<int64_t, uint32_t>> IndexTasks(const KinetoRanges& tasks) {
   std::vector<std::pair<int64_t, uint32_t>> by_id;
+  by_id.reserve(tasks.size());
   for (uint32_t task = 0; task < tasks.size(); ++task) {
     if (tasks[task].correlation > 0) {
       by_id.emplace_back(tasks[task].correlation, task);
@@ -45,11 +49,7 @@ std::vector<std::pair<int64_t, uint32_t>> IndexTasks(const std::vector<KinetoRan
 
 HostCalls::HostCalls(const KinetoTrace& trace)
     : trace_(trace), tasks_(trace.calls.size()), has_call_(trace.tasks.size()) {
-  const std::vector<std::pair<int64_t, uint32_t>> by_id = IndexTasks(trace.tasks);
-  for (const auto& [id, task] : by_id) {
-    by_call_.push_back(task);
-  }
-  Pair(by_id);
+  Pair(IndexTasks(trace.tasks));
   FindBlocked();
 }
 
@@ -57,6 +57,10 @@ HostCalls::HostCalls(const KinetoTrace& trace)
 // (the driver's), or wait for what it launched. If there are as many as tasks, one after the other,
 // the number was used again and each launched one.
 void HostCalls::Pair(const std::vector<std::pair<int64_t, uint32_t>>& by_id) {
+  by_call_.reserve(by_id.size());
+  for (const auto& [id, task] : by_id) {
+    by_call_.push_back(task);
+  }
   std::map<size_t, std::vector<size_t>> calls_of;  // by place of the first task of several
   for (size_t call = 0; call < trace_.calls.size(); ++call) {
     const KinetoRange& range = trace_.calls[call];

@@ -38,6 +38,16 @@ class HostCalls {
   // any other.
   [[nodiscard]] std::vector<HostCall> In(TimeNs begin, TimeNs end) const;
 
+  // Calls `visit(call, task)` for the tasks of launches that begin before `end`, by begin.
+  template <typename Visit>
+  void VisitLaunches(TimeNs end, const Visit& visit) const {
+    for (size_t at = 0; at < tasks_.size() && trace_.calls[at].begin_ns < end; ++at) {
+      for (const uint32_t task : tasks_[at]) {
+        visit(trace_.calls[at], task);
+      }
+    }
+  }
+
   // Launches that begin in [begin, end): those whose tasks the profile has, and kernels it lacks.
   struct Launches {
     int64_t seen = 0;

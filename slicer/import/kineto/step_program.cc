@@ -77,10 +77,10 @@ TransferKey KeyOf(const KinetoCollective& noted,
 // steps have the same collectives.
 std::vector<DurationNs> ShortestCollectives(const KinetoTrace& trace, const HostCalls& calls) {
   std::vector<DurationNs> shortest;
-  std::vector<std::string> names;
+  std::vector<std::string_view> names;
   for (const KinetoRange& step : trace.steps) {
     std::vector<DurationNs> durations;
-    std::vector<std::string> own_names;
+    std::vector<std::string_view> own_names;
     for (const HostCall& call : calls.In(step.begin_ns, step.end_ns())) {
       for (const uint32_t task : call.tasks) {
         if (IsCollective(trace.tasks[task])) {
@@ -121,15 +121,19 @@ class StepBuilder {
   Result<StepProgram> Build() {
     FindShortestTransfers();
     const std::vector<HostCall> calls = calls_.In(step_.begin_ns, step_.end_ns());
-    PRISM_ASSIGN_OR_RETURN(
-        StepStreams streams,
-        StepStreams::Create(trace_, calls, calls_.In(trace_.calls.front().begin_ns, step_.begin_ns),
-                            file_));
+    PRISM_ASSIGN_OR_RETURN(StepStreams streams,
+                           StepStreams::Create(trace_, calls, calls_, step_.begin_ns, file_));
     streams_ = std::move(streams);
     last_task_.resize(streams_->count());
+    std::set<int64_t> gpus;
     for (const HostCall& call : calls) {
       host_awaits_.insert(call.blocks_on);
+      for (const uint32_t task : call.tasks) {
+        gpus.insert(TaskAt(task).device);
+      }
     }
+    step_program_.notes.Add("further GPUs of one process count as streams of its rank",
+                            std::max<int64_t>(0, std::ssize(gpus) - 1));
     program().stream_count = streams_->count();
     const uint32_t marker = assembly_.lower_names().iteration_marker;
     program().Append({.kind = OpKind::kMarker, .flags = graph::kMarkerBegin, .signature = marker});
@@ -194,18 +198,16 @@ class StepBuilder {
 
   // The shortest measured times, over all steps.
   void FindShortestTransfers() {
-    for (const HostCall& call : calls_.In(trace_.calls.front().begin_ns, kEndOfTime)) {
-      for (const uint32_t task : call.tasks) {
-        if (!IsCollective(TaskAt(task))) {
-          continue;
-        }
-        const KinetoCollective& noted = notes_at_.At(TaskAt(task), *call.range);
-        const std::optional<graph::CollectiveShape> shape = ShapeOf(noted, TaskAt(task).name);
-        const DurationNs own = TaskAt(task).duration_ns;
-        DurationNs& known = shortest_of_.try_emplace(KeyOf(noted, shape), own).first->second;
-        known = std::min(known, own);
+    calls_.VisitLaunches(kEndOfTime, [&](const KinetoRange& call, uint32_t task) {
+      if (!IsCollective(TaskAt(task))) {
+        return;
       }
-    }
+      const KinetoCollective& noted = notes_at_.At(TaskAt(task), call);
+      const std::optional<graph::CollectiveShape> shape = ShapeOf(noted, TaskAt(task).name);
+      const DurationNs own = TaskAt(task).duration_ns;
+      DurationNs& known = shortest_of_.try_emplace(KeyOf(noted, shape), own).first->second;
+      known = std::min(known, own);
+    });
   }
 
   Status Issue(uint32_t task, const KinetoRange& call) {
@@ -444,7 +446,7 @@ KinetoRange TypicalStep(const KinetoTrace& trace, const HostCalls& calls) {
   if (trace.steps.empty()) {
     step.name = "all of it";
     step.begin_ns = trace.calls.front().begin_ns;
-    for (const std::vector<KinetoRange>* ranges : {&trace.calls, &trace.tasks}) {
+    for (const KinetoRanges* ranges : {&trace.calls, &trace.tasks}) {
       for (const KinetoRange& range : *ranges) {
         step.duration_ns = std::max(step.duration_ns, range.end_ns() - step.begin_ns);
       }

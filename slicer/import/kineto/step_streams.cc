@@ -25,11 +25,12 @@ std::pair<int64_t, int64_t> KeyOf(const KinetoRange& task) {
 
 Result<StepStreams> StepStreams::Create(const KinetoTrace& trace,
                                         const std::vector<HostCall>& calls,
-                                        const std::vector<HostCall>& earlier,
+                                        const HostCalls& all,
+                                        TimeNs begin,
                                         const std::string& file) {
   StepStreams streams(trace);
   PRISM_RETURN_IF_ERROR(streams.Number(calls, file));
-  streams.TakeEarlier(earlier);
+  streams.TakeEarlier(all, begin);
   for (const HostCall& call : calls) {
     streams.Take(call);
   }
@@ -51,15 +52,13 @@ Status StepStreams::Number(const std::vector<HostCall>& calls, const std::string
   return OkStatus();
 }
 
-void StepStreams::TakeEarlier(const std::vector<HostCall>& calls) {
-  for (const HostCall& call : calls) {
-    for (const uint32_t task : call.tasks) {
-      if (const auto id = ids_.find(KeyOf(TaskAt(task))); id != ids_.end()) {
-        TimeNs& ended = streams_[id->second].ended_before;
-        ended = std::max(ended, TaskAt(task).end_ns());
-      }
+void StepStreams::TakeEarlier(const HostCalls& all, TimeNs begin) {
+  all.VisitLaunches(begin, [&](const KinetoRange& /*call*/, uint32_t task) {
+    if (const auto id = ids_.find(KeyOf(TaskAt(task))); id != ids_.end()) {
+      TimeNs& ended = streams_[id->second].ended_before;
+      ended = std::max(ended, TaskAt(task).end_ns());
     }
-  }
+  });
 }
 
 void StepStreams::Take(const HostCall& call) {

@@ -34,11 +34,12 @@ struct StreamTask {
 
 class StepStreams {
  public:
-  // `calls` of the step, `earlier` those of the profile before it. kBadFile where there are more
-  // streams than a program can have.
+  // `calls` of the step, which begins at `begin`, `all` of the profile. kBadFile where there are
+  // more streams than a program can have.
   static Result<StepStreams> Create(const KinetoTrace& trace,
                                     const std::vector<HostCall>& calls,
-                                    const std::vector<HostCall>& earlier,
+                                    const HostCalls& all,
+                                    TimeNs begin,
                                     const std::string& file);
 
   [[nodiscard]] uint16_t count() const { return static_cast<uint16_t>(streams_.size()); }
@@ -55,7 +56,7 @@ class StepStreams {
   explicit StepStreams(const KinetoTrace& trace) : trace_(&trace) {}
 
   Status Number(const std::vector<HostCall>& calls, const std::string& file);
-  void TakeEarlier(const std::vector<HostCall>& calls);
+  void TakeEarlier(const HostCalls& all, TimeNs begin);
   void Take(const HostCall& call);
   void Wait(uint32_t task, StreamTask* entry);
   void WaitForLatest(uint32_t task, StreamTask* entry);

@@ -1,6 +1,6 @@
-// Text in memory as the JSON parser reads it. The parser's own stream takes one byte at a time
-// through the object; this one lets it hold the place in registers, skip blanks and copy texts in
-// runs.
+// Text as the JSON parser reads it, a piece after the other. The parser's own stream takes one byte
+// at a time through the object; this one lets it hold the place in registers, skip blanks and copy
+// texts in runs.
 #pragma once
 
 #ifdef __SSE2__
@@ -17,25 +17,38 @@
 
 #include <rapidjson/reader.h>
 
+#include "slicer/import/kineto/trace_file.h"
+
 namespace prism::slicer {
 
 class TextStream {
  public:
   using Ch = char;
 
-  explicit TextStream(std::string_view text)
-      : place_(text.data()), begin_(text.data()), end_(text.data() + text.size()) {}
+  // `first` and what `more` gives until it gives nothing. It must outlive this.
+  TextStream(std::string_view first, const TextPieces& more) : more_(&more) { Begin(first); }
 
-  [[nodiscard]] Ch Peek() const { return place_ == end_ ? '\0' : *place_; }
-  Ch Take() { return place_ == end_ ? '\0' : *place_++; }
-  [[nodiscard]] size_t Tell() const { return static_cast<size_t>(place_ - begin_); }
+  [[nodiscard, gnu::always_inline]] Ch Peek() {
+    return place_ != end_ || Refill() ? *place_ : '\0';
+  }
+  [[gnu::always_inline]] Ch Take() { return place_ != end_ || Refill() ? *place_++ : '\0'; }
+  [[nodiscard]] size_t Tell() const { return before_ + static_cast<size_t>(place_ - begin_); }
 
-  void SkipBlanks() {
-    constexpr auto is_blank = [](char c) {
-      return c == ' ' || c == '\n' || c == '\r' || c == '\t';
-    };
-    while (place_ != end_ && is_blank(*place_)) {
-      ++place_;
+  // Whether all of the text is not longer than that.
+  bool IsWithin(size_t length) {
+    do {
+      place_ = end_;
+      if (Tell() > length) {
+        return false;
+      }
+    } while (Refill());
+    return true;
+  }
+
+  [[gnu::always_inline]] void SkipBlanks() {
+    SkipInPiece();
+    while (place_ == end_ && Refill()) {
+      SkipInPiece();
     }
   }
 
@@ -74,9 +87,40 @@ class TextStream {
   static constexpr ptrdiff_t kBlock = 16;  // bytes that are looked at together
   static constexpr ptrdiff_t kMostPlain = 4096;
 
-  const char* place_;
-  const char* begin_;
-  const char* end_;
+  void Begin(std::string_view piece) {
+    begin_ = piece.data();
+    place_ = begin_;
+    end_ = begin_ + piece.size();
+  }
+
+  [[gnu::always_inline]] void SkipInPiece() {
+    constexpr auto is_blank = [](char c) {
+      return c == ' ' || c == '\n' || c == '\r' || c == '\t';
+    };
+    while (place_ != end_ && is_blank(*place_)) {
+      ++place_;
+    }
+  }
+
+  // Goes on with the next piece, at the end of one; false where there is none. Seldom called, and
+  // kept out of the parser's loops.
+  [[gnu::noinline]] bool Refill() {
+    const size_t before = Tell();
+    const std::string_view piece = more_ == nullptr ? std::string_view() : (*more_)();
+    if (piece.empty()) {
+      more_ = nullptr;
+      return false;
+    }
+    before_ = before;
+    Begin(piece);
+    return true;
+  }
+
+  const TextPieces* more_;
+  size_t before_ = 0;  // bytes of earlier pieces
+  const char* place_ = nullptr;
+  const char* begin_ = nullptr;
+  const char* end_ = nullptr;
 };
 
 // The library's own does not look whether it got memory.

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,7 +34,8 @@ struct TraceEventNumbers {
 
 // The fields of one event that are looked at.
 struct TraceEvent : TraceEventNumbers {
-  KinetoRange range;  // without its collective, which is:
+  KinetoRange range;  // without its name and collective, which are:
+  std::string name;
   KinetoCollective collective;
   std::string group_ranks;                 // "[0, 1]"
   std::vector<int64_t> input_dims;         // elements of each input; from the host's range
@@ -56,19 +59,42 @@ class TraceEvents {
   void Finish();
 
  private:
+  // What is kept of an event; null: nothing of that kind.
+  struct Kept {
+    KinetoRange* range = nullptr;
+    KinetoOp* op = nullptr;
+    KinetoProduct* product = nullptr;
+  };
+
+  // "B" and "E": a range's begin and end as events of their own.
+  struct Half {
+    int64_t process = -1;
+    int64_t thread = -1;
+    TimeNs time_ns = 0;
+    bool is_begin = false;
+    Kept kept = {};  // of a begin, until its end is known with no duration
+  };
+
   // Joins where ranges of a thread begin with where they end.
   void JoinEnds();
-  void Keep(TraceEvent* event);
+  void EndAt(TimeNs end, const Half& begun);
+  void DropEndless(const std::vector<const Half*>& endless);
+  Kept Keep(TraceEvent* event);
   void KeepMemory(TraceEvent* event);
   void FillCollective(TraceEvent* event);
-  std::vector<KinetoRange>* ListOf(const TraceEvent& event);
+  KinetoProduct* KeepProduct(TraceEvent* event);
+  KinetoRanges* ListOf(const TraceEvent& event);
 
   const std::string& asked_;
   KinetoParts parts_;
   KinetoTrace& trace_;
-  std::vector<TraceEvent> halves_;  // "B" and "E": a range's begin and end as events of their own
+  std::vector<Half> halves_;
+  std::map<ProductInputs, std::shared_ptr<const ProductInputs>> inputs_;
   RankLists rank_lists_;
 };
+
+// A task knows the number of its call, and each process counts its calls by itself.
+Status RefuseProcesses(const KinetoTrace& trace, const std::string& file);
 
 // Tools that join files repeat events: of equal calls and tasks the first stays. They are sorted.
 void DropRepeated(KinetoTrace* trace);

@@ -6,8 +6,6 @@
 #include <cstddef>
 #include <limits>
 #include <map>
-#include <set>
-#include <unordered_set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -21,6 +19,7 @@
 #include "slicer/import/kineto/text_stream.h"
 #include "slicer/import/kineto/trace_events.h"
 #include "slicer/import/kineto/trace_keys.h"
+#include "slicer/import/source_files.h"
 
 namespace prism::slicer {
 namespace {
@@ -28,7 +27,6 @@ namespace {
 // Times are in microseconds: beyond this, the sum of two overflows 64 bits of nanoseconds.
 constexpr double kMaxTraceMicros = 4e15;
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-constexpr std::string_view kBlanks = " \t\r\n";
 constexpr size_t kMaxDepth = 64;
 constexpr size_t kLongestEscape = 12;  // "\\uD83D\\uDE00": an error in it is reported at its begin
 constexpr size_t kLongestName = 4096;  // what is kept of one; kernels of templates are long
@@ -130,7 +128,7 @@ class TraceHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Trac
     // A tensor of "Input Dims": [[2, 3], []].
     if (InArgument(TraceKey::kInputDims) && path_.size() == kArgumentDepth + 1) {
       event_.input_dims.push_back(1);
-      if (event_.dims.size() < kMostDims && IsProductOp(event_.range.name)) {
+      if (event_.dims.size() < kMostDims && IsProductOp(event_.name)) {
         event_.dims.emplace_back();
       }
     }
@@ -201,7 +199,7 @@ class TraceHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Trac
       event_.category = KnownCategory(text);
     } else if (path_.size() == kEventDepth && key == TraceKey::kName) {
       trace_.long_names += text.size() > kLongestName ? 1 : 0;
-      event_.range.name = text.substr(0, kLongestName);
+      event_.name = text.substr(0, kLongestName);
     } else if (std::string* const kept = is_argument ? TextOf(key) : nullptr; kept != nullptr) {
       *kept = text;
     } else if (InArgument(TraceKey::kInputTypes) && event_.input_type.empty()) {
@@ -399,57 +397,32 @@ class TraceHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Trac
   std::vector<std::pair<std::string, int64_t>> whole_groups_;  // listed without ranks: all, if so
 };
 
-// A task knows the number of its call, and each process counts its calls by itself.
-Status RefuseProcesses(const KinetoTrace& trace, const std::string& file) {
-  const auto is_of_first = [&](const KinetoRange& call) {
-    return call.process == trace.calls.front().process;
-  };
-  if (std::ranges::all_of(trace.calls, is_of_first)) {
-    return OkStatus();
-  }
-  std::unordered_set<int64_t> launched;
-  for (const KinetoRange& task : trace.tasks) {
-    launched.insert(task.correlation);
-  }
-  std::set<int64_t> processes;
-  for (const KinetoRange& call : trace.calls) {
-    if (call.correlation > 0 && launched.contains(call.correlation)) {
-      processes.insert(call.process);
-    }
-  }
-  return processes.size() <= 1
-             ? OkStatus()
-             : BadFile(
-                   fmt::format("{}: {} processes launched its GPU tasks, and which did which is "
-                               "not sure; write a file for each of them",
-                               file, processes.size()));
-}
-
 }  // namespace
 
-Result<KinetoTrace> ReadKinetoTrace(std::string_view bytes,
+Result<KinetoTrace> ReadKinetoTrace(const TextPieces& pieces,
                                     const std::string& file,
                                     const std::string& range,
                                     KinetoParts parts) {
-  if (IsExecutionTrace(bytes)) {
+  std::string_view first = pieces();
+  if (IsExecutionTrace(first)) {
     return BadFile(fmt::format(
         "{}: is an execution trace without times: prism import kineto reads it with its profile",
         file));
   }
   KinetoTrace trace;
-  if (bytes.find_first_not_of(kBlanks) == std::string_view::npos) {
-    return BadFile(fmt::format("{}: is empty", file));
-  }
   TraceHandler handler(range, parts, &trace);
   TextReader reader;
-  if (bytes.starts_with(kByteOrderMark)) {
-    bytes.remove_prefix(kByteOrderMark.size());
+  if (first.starts_with(kByteOrderMark)) {
+    first.remove_prefix(kByteOrderMark.size());
   }
-  TextStream stream(bytes);
+  TextStream stream(first, pieces);
   const rapidjson::ParseResult parsed =
       reader.Parse<rapidjson::kParseNanAndInfFlag>(stream, handler);  // which limits the depth
-  trace.is_cut_off =
-      parsed.IsError() && handler.is_inside() && parsed.Offset() + kLongestEscape >= bytes.size();
+  trace.is_cut_off = parsed.IsError() && handler.is_inside() && !handler.too_deep() &&
+                     stream.IsWithin(parsed.Offset() + kLongestEscape);
+  if (parsed.Code() == rapidjson::kParseErrorDocumentEmpty) {
+    return BadFile(fmt::format("{}: is empty", file));
+  }
   if (handler.too_deep()) {
     return BadFile(
         fmt::format("{}: no trace of torch.profiler: byte {} of the JSON: more than {} "
@@ -475,13 +448,35 @@ Result<KinetoTrace> ReadKinetoTrace(std::string_view bytes,
   return trace;
 }
 
+Result<KinetoTrace> ReadKinetoTrace(std::string_view bytes,
+                                    const std::string& file,
+                                    const std::string& range,
+                                    KinetoParts parts) {
+  return ReadKinetoTrace([&] { return std::exchange(bytes, {}); }, file, range, parts);
+}
+
+Result<KinetoTrace> ReadKinetoFile(const std::string& file,
+                                   const std::string& range,
+                                   KinetoParts parts,
+                                   int64_t* bytes) {
+  PRISM_ASSIGN_OR_RETURN(SourcePieces pieces, SourcePieces::Open(file));
+  int64_t read = 0;
+  const auto next = [&] {
+    const std::string_view piece = pieces.Next();
+    read += std::ssize(piece);
+    return piece;
+  };
+  Result<KinetoTrace> trace = ReadKinetoTrace(next, file, range, parts);
+  PRISM_RETURN_IF_ERROR(pieces.status());
+  if (bytes != nullptr) {
+    *bytes += read;
+  }
+  return trace;
+}
+
 void CompleteGroups(KinetoTrace* trace) {
-  for (std::vector<KinetoRange>* ranges : {&trace->issues, &trace->tasks}) {
-    for (KinetoRange& range : *ranges) {
-      if (KinetoCollective* const noted = range.noted.get(); noted != nullptr) {
-        noted->members = WholeGroup(trace->groups, noted->group, noted->size, noted->members);
-      }
-    }
+  for (KinetoCollective& noted : trace->collectives) {
+    noted.members = WholeGroup(trace->groups, noted.group, noted.size, noted.members);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <iterator>
 #include <map>
+#include <set>
 #include <string_view>
 #include <system_error>
 #include <unordered_map>
@@ -25,9 +26,11 @@ constexpr size_t kMostNsysRatio = 8;
 constexpr size_t kFreeNsysBytes = size_t{64} << 20U;
 
 // CUPTI's kinds of copies, in torch.profiler's words.
-constexpr std::pair<int64_t, std::string_view> kCopyKinds[] = {
-    {1, "HtoD"}, {2, "DtoH"}, {3, "HtoA"}, {4, "AtoH"}, {5, "AtoA"},
-    {6, "AtoD"}, {7, "DtoA"}, {8, "DtoD"}, {9, "HtoH"}, {10, "PtoP"},
+constexpr std::pair<int64_t, std::string_view> kCopyKinds[] =
+    {
+        {1, "HtoD"},  {2, "DtoH"},  {3, "HtoA"},  {4, "AtoH"}, {5, "AtoA"},
+        {6, "AtoD"},  {7, "DtoA"},  {8, "DtoD"},  {9, "HtoH"}, {10, "PtoP"},
+        {11, "HtoD"}, {12, "DtoH"}, {13, "DtoD"},  // of unified memory
 };
 
 constexpr std::string_view kStepWords[] = {"profilerstep", "training_step", "train_step",
@@ -68,35 +71,87 @@ class NsysReader {
     PRISM_RETURN_IF_ERROR(ReadKernels());
     PRISM_RETURN_IF_ERROR(ReadOtherTasks());
     PRISM_RETURN_IF_ERROR(ReadCalls());
+    PRISM_RETURN_IF_ERROR(RefuseIncomplete());
     PRISM_RETURN_IF_ERROR(ReadRanges());
+    PRISM_RETURN_IF_ERROR(ReadRanks());
     PRISM_RETURN_IF_ERROR(ReadGpus());
-    std::vector<KinetoTrace> traces;
+    std::vector<std::pair<int64_t, KinetoTrace>> by_gpu;
     for (auto& [key, process] : processes_) {
-      if (!process.tasks.empty() && !process.calls.empty()) {
-        traces.push_back(std::move(process));
+      if (!process.tasks.empty()) {
+        by_gpu.emplace_back(GpuOf(key, process), std::move(process));
       }
     }
-    if (traces.empty()) {
-      return BadFile(fmt::format(
-          "{}: contains no kernels with the calls that launched them; profile with nsys profile "
-          "--trace=cuda,nvtx and export with nsys export --type sqlite",
-          file_));
-    }
-    for (KinetoTrace& trace : traces) {
+    std::ranges::stable_sort(by_gpu, {}, &std::pair<int64_t, KinetoTrace>::first);
+    std::vector<KinetoTrace> traces;
+    for (auto& [gpu, trace] : by_gpu) {
       for (auto* const ranges : {&trace.tasks, &trace.calls, &trace.steps}) {
         std::ranges::stable_sort(*ranges, {}, &KinetoRange::begin_ns);
       }
       std::ranges::stable_sort(trace.ops, {}, &KinetoOp::begin_ns);
       DropRepeated(&trace);
+      traces.push_back(std::move(trace));
     }
-    std::ranges::stable_sort(traces, {},
-                             [](const KinetoTrace& trace) { return trace.tasks.front().device; });
     return traces;
   }
 
  private:
-  // Of a globalPid or globalTid: its lowest 24 bits are the thread.
-  static int64_t ProcessOf(int64_t global) { return global < 0 ? 0 : global >> 24U; }
+  // Of a globalPid or globalTid: its lowest 24 bits are the thread. 0: not stated.
+  static int64_t ProcessOf(int64_t global) {
+    return static_cast<int64_t>(static_cast<uint64_t>(global) >> 24U);
+  }
+
+  // As the operating system numbers it.
+  static int64_t PidOf(int64_t process) { return process & 0xFFFFFF; }
+
+  // The machine's number of the GPU that the process calls its first task's device.
+  [[nodiscard]] int64_t GpuOf(int64_t process, const KinetoTrace& trace) const {
+    const int64_t device = trace.tasks.front().device;
+    const auto gpu = gpus_.find({PidOf(process), device});
+    return gpu == gpus_.end() ? device : gpu->second;
+  }
+
+  // What would be left out, or be wrong, without a word.
+  [[nodiscard]] Status RefuseIncomplete() const {
+    const auto has_tasks = [](const auto& process) { return !process.second.tasks.empty(); };
+    if (std::ranges::none_of(processes_, has_tasks) ||
+        (parts_ == KinetoParts::kCalls && calls_ == 0)) {
+      return BadFile(fmt::format(
+          "{}: contains no kernels with the calls that launched them; profile with nsys profile "
+          "--trace=cuda,nvtx and export with nsys export --type sqlite",
+          file_));
+    }
+    if (calls_ > 0 && unnamed_ == calls_) {
+      return BadFile(fmt::format(
+          "{}: its calls of CUDA have no names: the table StringIds lacks them; export it anew",
+          file_));
+    }
+    const bool one = processes_.size() == 1 && processes_.contains(0);
+    if (one && callers_.size() > 1) {
+      return BadFile(fmt::format(
+          "{}: {} processes called CUDA, and its kernels do not say whose they are (globalPid); "
+          "export it anew by a newer nsys",
+          file_, callers_.size()));
+    }
+    for (const auto& [process, trace] : processes_) {
+      if (parts_ == KinetoParts::kCalls && !trace.tasks.empty() && trace.calls.empty()) {
+        return BadFile(
+            fmt::format("{}: has kernels of process {}, but none of the calls that launched them",
+                        file_, PidOf(process)));
+      }
+    }
+    return OkStatus();
+  }
+
+  // Of processes that MPI started.
+  Status ReadRanks() {
+    return tables_.ForRows("MPI_RANKS", {"globalTid", "rank"}, [&](const SqliteRow& row) {
+      const auto process = processes_.find(ProcessOf(row.Int(0, 0)));
+      if (process != processes_.end()) {
+        process->second.rank = std::max<int64_t>(row.Int(1), -1);
+      }
+      return OkStatus();
+    });
+  }
 
   Status Take(size_t bytes) {
     if (bytes > left_) {
@@ -129,9 +184,16 @@ class NsysReader {
     return valid;
   }
 
-  Status Keep(KinetoRange range, std::vector<KinetoRange>* kept) {
-    PRISM_RETURN_IF_ERROR(Take(sizeof(KinetoRange) + range.name.size()));
-    kept->push_back(std::move(range));
+  // Takes the memory of names that the trace does not have yet.
+  Status SetName(std::string_view name, KinetoRange* range, KinetoTrace* trace) {
+    const size_t before = trace->texts.bytes();
+    range->name = trace->texts.Keep(name);
+    return Take(trace->texts.bytes() - before);
+  }
+
+  Status Keep(const KinetoRange& range, KinetoRanges* kept) {
+    PRISM_RETURN_IF_ERROR(Take(sizeof(KinetoRange)));
+    kept->push_back(range);
     return OkStatus();
   }
 
@@ -143,7 +205,7 @@ class NsysReader {
                                         "streamId", "correlationId", "globalPid"};
     columns.insert(columns.end(), more.begin(), more.end());
     return tables_.ForRows(table, columns, [&](const SqliteRow& row) {
-      KinetoTrace& trace = processes_[ProcessOf(row.Int(5))];
+      KinetoTrace& trace = processes_[ProcessOf(row.Int(5, 0))];
       KinetoRange range;
       if (!SetTimes(row.Int(0), row.Int(1), &range, &trace)) {
         return OkStatus();
@@ -151,8 +213,8 @@ class NsysReader {
       range.device = row.Int(2, 0);
       range.stream = row.Int(3, 0);
       range.correlation = row.Int(4);
-      range.name = name(row, &range);
-      return Keep(std::move(range), &trace.tasks);
+      PRISM_RETURN_IF_ERROR(SetName(name(row, &range), &range, &trace));
+      return Keep(range, &trace.tasks);
     });
   }
 
@@ -160,7 +222,10 @@ class NsysReader {
     const auto name = [&](const SqliteRow& row, KinetoRange* /*range*/) {
       const std::string_view full = StringOf(row.Int(kFirstOwn));
       const std::string_view brief = StringOf(row.Int(kFirstOwn + 1));
-      return std::string(!full.empty() ? full : !brief.empty() ? brief : "(kernel)");
+      return !full.empty()           ? std::string(full)
+             : !brief.empty()        ? std::string(brief)
+             : row.IsText(kFirstOwn) ? std::string(row.Text(kFirstOwn).substr(0, kLongestNsysName))
+                                     : fmt::format("(kernel {})", row.Int(kFirstOwn));
     };
     PRISM_RETURN_IF_ERROR(
         ReadTasks("CUPTI_ACTIVITY_KIND_KERNEL", {"demangledName", "shortName"}, name));
@@ -190,31 +255,37 @@ class NsysReader {
     return tables_.ForRows("CUPTI_ACTIVITY_KIND_RUNTIME",
                            {"start", "end", "globalTid", "correlationId", "nameId"},
                            [&](const SqliteRow& row) {
-                             const auto process = ProcessOfThread(row.Int(2));
+                             const auto process = ProcessOfThread(row.Int(2, 0));
                              if (process == processes_.end()) {
                                return OkStatus();
                              }
+                             ++calls_;
+                             unnamed_ += StringOf(row.Int(4)).empty() ? 1 : 0;
+                             callers_.insert(ProcessOf(row.Int(2, 0)));
                              KinetoRange range;
                              if (!SetTimes(row.Int(0), row.Int(1), &range, &process->second)) {
                                return OkStatus();
                              }
                              range.thread = row.Int(2);
                              range.correlation = row.Int(3);
-                             range.name = WithoutVersion(StringOf(row.Int(4)));
-                             return Keep(std::move(range), &process->second.calls);
+                             PRISM_RETURN_IF_ERROR(SetName(WithoutVersion(StringOf(row.Int(4))),
+                                                           &range, &process->second));
+                             return Keep(range, &process->second.calls);
                            });
   }
 
-  // Exports that name no processes have one.
+  // Kernels that name no process are those of one.
   std::map<int64_t, KinetoTrace>::iterator ProcessOfThread(int64_t thread) {
     const auto process = processes_.find(ProcessOf(thread));
-    return process == processes_.end() && processes_.size() == 1 ? processes_.begin() : process;
+    return process == processes_.end() && processes_.size() == 1 && processes_.contains(0)
+               ? processes_.begin()
+               : process;
   }
 
   Status ReadRanges() {
     return tables_.ForRows(
         "NVTX_EVENTS", {"start", "end", "globalTid", "textId", "text"}, [&](const SqliteRow& row) {
-          const auto process = ProcessOfThread(row.Int(2));
+          const auto process = ProcessOfThread(row.Int(2, 0));
           const int64_t end = row.Int(1);
           if (process == processes_.end() || end < 0) {
             return OkStatus();  // marks have no end
@@ -222,26 +293,32 @@ class NsysReader {
           KinetoTrace& trace = process->second;
           KinetoRange range;
           const std::string_view own = row.Text(4).substr(0, kLongestNsysName);
-          range.name = own.empty() ? StringOf(row.Int(3)) : own;
+          PRISM_RETURN_IF_ERROR(SetName(own.empty() ? StringOf(row.Int(3)) : own, &range, &trace));
           range.thread = row.Int(2);
           const bool is_step = range_.empty() ? IsStepName(range.name) : range.name == range_;
           if (!SetTimes(row.Int(0), end, &range, &trace)) {
             return OkStatus();
           }
           if (parts_ == KinetoParts::kAll) {
-            PRISM_RETURN_IF_ERROR(Take(sizeof(KinetoOp) + range.name.size()));
+            PRISM_RETURN_IF_ERROR(Take(sizeof(KinetoOp)));
             trace.ops.push_back(
                 {range.name, range.begin_ns, range.duration_ns, range.thread, false});
           }
-          return is_step ? Keep(std::move(range), &trace.steps) : OkStatus();
+          return is_step ? Keep(range, &trace.steps) : OkStatus();
         });
   }
 
+  // A process may call any of the machine's GPUs its first (CUDA_VISIBLE_DEVICES).
   Status ReadGpus() {
+    PRISM_RETURN_IF_ERROR(tables_.ForRows("TARGET_INFO_CUDA_DEVICE", {"pid", "cudaId", "gpuId"},
+                                          [&](const SqliteRow& row) {
+                                            gpus_[{row.Int(0), row.Int(1)}] = row.Int(2);
+                                            return Take(sizeof(*gpus_.begin()));
+                                          }));
     return tables_.ForRows(
         "TARGET_INFO_GPU", {"id", "name", "totalMemory"}, [&](const SqliteRow& row) {
           for (auto& [key, trace] : processes_) {
-            const bool is_own = !trace.tasks.empty() && trace.tasks.front().device == row.Int(0);
+            const bool is_own = !trace.tasks.empty() && GpuOf(key, trace) == row.Int(0);
             if (is_own || trace.gpu.empty()) {
               trace.gpu = row.Text(1).substr(0, kLongestNsysName);
               trace.gpu_bytes = row.Int(2, 0);
@@ -260,6 +337,10 @@ class NsysReader {
   size_t left_ = 0;  // bytes that events may still take
   std::unordered_map<int64_t, std::string> strings_;
   std::map<int64_t, KinetoTrace> processes_;
+  std::map<std::pair<int64_t, int64_t>, int64_t> gpus_;  // by process and its number there
+  int64_t calls_ = 0;                                    // of processes with tasks
+  int64_t unnamed_ = 0;                                  // of them
+  std::set<int64_t> callers_;                            // processes that made them
 };
 
 }  // namespace

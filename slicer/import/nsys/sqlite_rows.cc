@@ -50,11 +50,28 @@ const SqliteCalls& Calls() {
   return calls;
 }
 
+// Immutable: nothing beside the file is read or written, such as its log.
+std::string UriOf(const std::string& file) {
+  constexpr std::string_view kPlain =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/._-";
+  std::string uri = file.starts_with('/') ? "file://" : "file:";
+  for (const char c : file) {
+    uri += kPlain.find(c) != std::string_view::npos
+               ? std::string(1, c)
+               : fmt::format("%{:02X}", static_cast<unsigned char>(c));
+  }
+  return uri + "?immutable=1";
+}
+
 }  // namespace
 
 int64_t SqliteRow::Int(int column, int64_t otherwise) const {
   return Calls().type(statement_, column) == SQLITE_INTEGER ? Calls().integer(statement_, column)
                                                             : otherwise;
+}
+
+bool SqliteRow::IsText(int column) const {
+  return Calls().type(statement_, column) == SQLITE_TEXT;
 }
 
 std::string_view SqliteRow::Text(int column) const {
@@ -87,7 +104,8 @@ Result<SqliteFile> SqliteFile::Open(const std::string& file) {
         "{}: libsqlite3.so.0 is needed to read it; install SQLite (Debian: libsqlite3-0)", file));
   }
   sqlite3* database = nullptr;
-  const int opened = Calls().open(file.c_str(), &database, SQLITE_OPEN_READONLY, nullptr);
+  const int opened =
+      Calls().open(UriOf(file).c_str(), &database, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, nullptr);
   SqliteFile result(database, file);
   if (opened != SQLITE_OK) {
     return BadFile(fmt::format("{}: cannot be opened as a SQLite file", file));

@@ -24,6 +24,7 @@ class SqliteRow {
 
   // `column` of the list that was asked for. `otherwise` for NULL and columns that the table lacks.
   [[nodiscard]] int64_t Int(int column, int64_t otherwise = -1) const;
+  [[nodiscard]] bool IsText(int column) const;
   [[nodiscard]] std::string_view Text(int column) const;
 
  private:

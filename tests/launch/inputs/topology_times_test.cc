@@ -80,7 +80,11 @@ TEST(TopologyTimes, system_files_that_name_what_is_not_there_are_refused) {
   EXPECT_FALSE(ParseAstraSystem("ring", "s.json", &notes).ok());
   EXPECT_TRUE(
       ParseAstraSystem(SystemText("ring", R"(, "local-mem-bw": 1600)"), "s.json", &notes).ok());
-  EXPECT_THAT(notes.Lines(), ElementsAre("local-mem-bw of the system file does not act here: 1"));
+  EXPECT_TRUE(notes.Lines().empty());
+  EXPECT_TRUE(ParseAstraSystem(SystemText("ring", R"(, "inj": 16)"), "s.json", &notes).ok());
+  EXPECT_THAT(notes.Lines(), ElementsAre("inj of the system file does not act here: 1"));
+  EXPECT_THAT(ParseAstraSystem(R"({"roofline-enabled": 1})", "s.json", &notes).status().message(),
+              HasSubstr("needs peak-perf and local-mem-bw"));
 }
 
 }  // namespace
