@@ -60,7 +60,7 @@ double ErrorPct(double predicted, double measured) {
 }
 
 std::string FactorText(const FittedFactor& factor) {
-  std::string text = fmt::format("  {:<22}{:<22}{:>8.3f}   ± {:>4.1f} %", factor.name,
+  std::string text = fmt::format("  {:<22}{:<38}{:>8.3f}   ± {:>4.1f} %", factor.name,
                                  factor.parameters, factor.value, 100 * factor.spread_after);
   if (!factor.determined) {
     text += fmt::format("   not determined by these runs (± {:.0f} % before)",
@@ -73,7 +73,7 @@ std::string CalibrationText(const MeasuredRuns& runs,
                             const Calibration& calibration,
                             const std::string& out) {
   std::string text =
-      fmt::format("{} of {}\n\n  {:<44}{:>8}   spread\n", FormatCounted(runs.names().size(), "run"),
+      fmt::format("{} of {}\n\n  {:<60}{:>8}   spread\n", FormatCounted(runs.names().size(), "run"),
                   runs.cluster().gpu.name, "factor", "value");
   for (const FittedFactor& factor : calibration.factors) {
     text += FactorText(factor);

@@ -4,11 +4,11 @@
 // determine as many of them as they can.
 //
 // The fit finds the most probable factors: each run's logarithm of predicted over measured seconds
-// is normal with the spread of repeated runs, each factor's logarithm with that of sites (the
-// constants in calibration.cc, with their sources). So one run moves what it depends on most, in
-// proportion to how unsure that is; no factor moves that has no effect on the runs, and what two
-// factors explain alike is shared between them. A factor whose spread the runs do not at least
-// halve is called not determined.
+// has the spread of repeated runs, each factor's logarithm that of sites, both with the tails of
+// Student's t (the constants in calibration.cc, with how they were chosen). So one run moves what
+// it depends on most, in proportion to how unsure that is; no factor moves that has no effect on
+// the runs, and what two factors explain alike is shared between them. A factor whose spread the
+// runs do not at least halve is called not determined.
 #pragma once
 
 #include <array>
@@ -23,8 +23,8 @@ namespace prism::launch {
 
 // Ratios to the profile.
 struct Site {
-  double compute = 1;  // rate of matrix units: gpu.sustained_clock
-  double network = 1;  // what NICs achieve: net.nic_efficiency, never above nominal
+  double compute = 1;  // rates of matrix units and memory: gpu.sustained_clock, gpu.hbm_efficiency
+  double network = 1;  // what NICs and NVLinks achieve: [net|nccl].*_efficiency, at most nominal
   double host = 1;     // every time of the host thread: host.*_ns
 
   bool operator==(const Site&) const = default;
@@ -36,13 +36,13 @@ inline constexpr size_t kSiteFactors = 3;
 void ApplySite(const Site& site, std::string_view source, graph::ClusterSpec* cluster);
 
 struct FittedFactor {
-  std::string_view name;        // "rate of matrix units"
-  std::string_view parameters;  // "gpu.sustained_clock"
+  std::string_view name;        // "rate of the GPU"
+  std::string_view parameters;  // "gpu.sustained_clock, hbm_efficiency"
   double value = 1;
   double spread_before = 0;  // standard deviation of its logarithm
   double spread_after = 0;
   bool determined = false;
-  bool unlikely = false;  // three spreads away: rather a run that is not what its columns say
+  bool unlikely = false;  // six spreads away: rather a run that is not what its columns say
 };
 
 struct Calibration {

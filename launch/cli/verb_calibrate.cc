@@ -16,7 +16,7 @@ Verb CalibrateVerb() {
       "a run of Megatron-LM, torchtitan, nanotron, Hugging Face's Trainer or DeepSpeed, or a "
       "graph\n"
       "or output folder of Prism with the seconds that its iteration took: FOLDER=SECONDS. Fitted\n"
-      "are the rate of matrix units, the share of the NICs and the time of the host, as far as "
+      "are the rate of the GPU, the share of the links and the time of the host, as far as "
       "the\n"
       "runs determine them; two runs of one job at different sizes usually do.\n",
       1,

@@ -82,10 +82,57 @@ bool AddsToScores(const AttentionShape& shape, const std::vector<graph::TensorSh
 
 }  // namespace
 
+bool IsAttentionKernel(const KernelView& view) {
+  const auto op_names = [&](std::string_view part) { return Contains(view.framework_op, part); };
+  if (view.framework_op.starts_with("fused::triton_")) {
+    // Inductor's other kernels have the names of ops whose inputs and outputs they only touch.
+    return view.kernel.starts_with("triton_tem_") && op_names("flex_attention") &&
+           view.signature.inputs.size() >= 3;
+  }
+  const bool attention = op_names("flash_attention") || op_names("efficient_attention") ||
+                         op_names("cudnn_attention") || op_names("flash_attn") ||
+                         op_names("fused_attn") || op_names("scaled_dot_product");
+  // A torch.autograd.Function, whose backward op has only the output's gradient for an input.
+  const bool function = !attention && !op_names("::") &&
+                        (op_names("Attn") || op_names("Attention") || op_names("attention"));
+  const size_t least = function && IsAttentionBackward(view) ? 1 : 3;
+  if ((!attention && !function) || view.signature.inputs.size() < least) {
+    return false;
+  }
+  for (std::string_view small :
+       {"dot_do_o", "do_o_dot", "reprocess", "ostprocess", "convert_dq", "elementwise", "philox",
+        "unroll", "reduce", "fill", "clear", "distribution", "ombine"}) {
+    if (Contains(view.kernel, small)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool IsAttentionBackward(const KernelView& view) {
+  return Contains(view.framework_op, "backward") || view.framework_op.ends_with("Backward");
+}
+
+AttentionGeneration AttentionGenerationOf(const KernelView& view) {
+  const auto named = [&](std::string_view part) {
+    return Contains(view.framework_op, part) || Contains(view.kernel, part);
+  };
+  if (named("flash_v1") || view.kernel == "_fwd_kernel" || view.kernel == "_bwd_kernel") {
+    return AttentionGeneration::kFlash1;
+  }
+  for (std::string_view part : {"cudnn", "fused_attn", "flash_v3", "hopper"}) {
+    if (named(part)) {
+      return AttentionGeneration::kHopper;
+    }
+  }
+  return AttentionGeneration::kFlash2;
+}
+
 std::optional<AttentionShape> FindAttention(const KernelView& view) {
   AttentionShape shape;
   shape.backward = IsAttentionBackward(view);
-  const std::optional<bool> named = NamesCausal(view.kernel);
+  const std::optional<bool> named =
+      view.framework_op.ends_with(".full") ? false : NamesCausal(view.kernel);
   shape.causal = named.value_or(true);
   shape.names_mask = named.has_value();
   shape.products = ProductsOf(view.kernel, shape.backward);

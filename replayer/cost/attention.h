@@ -13,6 +13,15 @@
 
 namespace prism::replayer {
 
+// Whether the kernel is the one in a fused attention op that computes the matrix products (an op
+// also launches smaller ones: preparation, conversion).
+bool IsAttentionKernel(const KernelView& view);
+bool IsAttentionBackward(const KernelView& view);
+
+// The generation of fused attention: they differ in how well they keep the matrix units busy.
+enum class AttentionGeneration : uint8_t { kFlash1, kFlash2, kHopper };
+AttentionGeneration AttentionGenerationOf(const KernelView& view);
+
 struct AttentionShape {
   int64_t batch_heads = 0;  // sequences times heads
   int64_t queries = 0;      // of a sequence
@@ -34,8 +43,9 @@ struct AttentionShape {
 //   one in which there are more keys than queries, or the longer of the two;
 // - [tokens, heads, width], packed sequences, whose first tokens are given by an int32 list: they
 //   are assumed to be equally long, because the list's values are not known.
-// Training attention is causal; the names of flash kernels say if they are not. Those of cuDNN and
-// the memory-efficient ones do not say; with a mask among the inputs, nothing is left out.
+// Training attention is causal; the names of flash kernels say if they are not, and of libtorch's
+// ops that are called without a mask (".full" behind the op's name, shim/observer/observer.cc).
+// With a mask among the inputs, nothing is left out.
 std::optional<AttentionShape> FindAttention(const KernelView& view);
 
 // The assumption made for an iteration's attention kernels whose name does not mention a mask and

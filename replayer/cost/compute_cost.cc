@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "replayer/cost/factorisation.h"
 #include "replayer/cost/grouped_product.h"
 #include "replayer/cost/kernel_rules.h"
 
@@ -171,7 +172,8 @@ double ComputeCost::MatmulSeconds(const graph::MatmulShape& shape, std::string_v
 }
 
 // As efficient as a plain product of that shape (assumed: not compared with published runs of
-// convolutions). fp32 goes through matrix units as tf32, which torch lets cuDNN do by default.
+// convolutions). fp32 goes through matrix units as tf32 unless the program forbids it
+// (torch.backends.cudnn.allow_tf32, which is true by default, unlike that of matrix products).
 // Matrix units want channels last: cuDNN transposes all three tensors, or computes without them if
 // that is faster.
 double ComputeCost::ConvolutionSeconds(const Convolution& convolution) const {
@@ -179,9 +181,11 @@ double ComputeCost::ConvolutionSeconds(const Convolution& convolution) const {
   if (convolution.narrow) {
     return moved;
   }
-  const double product = std::max(moved, ProductSeconds(convolution.product, "tf32"));
+  const double product =
+      std::max(moved, ProductSeconds(convolution.product, convolution.tf32 ? "tf32" : ""));
   const bool fp32 = convolution.product.input == DataType::kFloat32;
-  if (convolution.channels_last || (fp32 && peak_tf32_ <= peak_fp32_)) {
+  if (convolution.channels_last || (fp32 && !convolution.tf32) ||
+      (fp32 && peak_tf32_ <= peak_fp32_)) {
     return product;
   }
   graph::MatmulShape plain = convolution.product;
@@ -247,6 +251,11 @@ KernelCost ComputeCost::UnrecordedKernel(const graph::Graph& graph,
   }
   if (const std::optional<Convolution> convolution = FindConvolution(view)) {
     return {AtLeastFloor(ConvolutionSeconds(*convolution)), "convolution"};
+  }
+  if (const std::optional<Factorisation> factors = FindFactorisation(view)) {
+    constexpr double kOfProducts = 0.35;  // of their rate, at large sizes
+    const double rate = kOfProducts * MatmulFlops(factors->type, "");
+    return {AtLeastFloor(factors->flops / rate + factors->columns_s), "factorisation"};
   }
   if (const auto product = FindGroupedProduct(view)) {
     return {AtLeastFloor(MatmulSeconds(*product, view.kernel)), "matmul"};

@@ -25,8 +25,8 @@ namespace prism::replayer {
 
 // How many ops of one iteration, over all ranks, one rule decided, and how much of their time.
 struct CostRule {
-  // "recorded", "measured", "matmul", "convolution", "attention", "memory", "foreach", "default",
-  // "fixed", "copy"
+  // "recorded", "measured", "matmul", "convolution", "factorisation", "attention", "memory",
+  // "foreach", "default", "fixed", "copy"
   std::string rule;
   int64_t ops = 0;
   double seconds = 0;

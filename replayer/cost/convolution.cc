@@ -10,10 +10,6 @@ namespace {
 // Matrix units take eight elements of 16 bits at once; a group of fewer channels does not use them.
 constexpr int64_t kFewestChannels = 8;
 
-bool Contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
-
 // Positions of a tensor [batch or channels, channels, extent...].
 int64_t Places(const graph::TensorShape& tensor) {
   return std::accumulate(tensor.dims.begin() + 2, tensor.dims.end(), int64_t{1},
@@ -41,6 +37,7 @@ std::optional<Convolution> FindConvolution(const KernelView& view) {
   const int64_t places = output.dims[0] * Places(output);
   Convolution found;
   found.channels_last = Contains(view.framework_op, ".channels_last");
+  found.tf32 = !Contains(view.framework_op, ".fp32");
   found.narrow = std::min(channels, filters) < kFewestChannels && groups > 1;
   for (const graph::TensorShape& tensor : inputs) {
     found.bytes += static_cast<double>(tensor.Bytes());

@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <limits>
+#include <numeric>
+#include <vector>
 
 namespace prism::replayer {
 namespace {
@@ -33,6 +37,7 @@ constexpr auto kOpRules = std::to_array<OpRule>({
     {"any", 1, 0},
     {"arange", 0, 1},
     {"argmax", 1, 0},
+    {"bernoulli", 0, 1},
     {"bincount", 1, 0},
     {"bitwise_and", 1, 1},
     {"bitwise_not", 1, 1},
@@ -48,6 +53,7 @@ constexpr auto kOpRules = std::to_array<OpRule>({
     {"dot", 1, 0},
     {"eq", 1, 0.5},
     {"exp", 1, 1},
+    {"exponential", 0, 1},
     {"fill", 0, 1},
     {"floor_divide", 1, 1},
     {"ge", 1, 0.5},
@@ -75,12 +81,13 @@ constexpr auto kOpRules = std::to_array<OpRule>({
     {"native_dropout_backward", 1, 1},
     {"ne", 1, 0.5},
     {"neg", 1, 1},
-    {"nll_loss_backward", 0, 1},
+    {"nll_loss_backward", 0.01, 0},  // an element a row of what another kernel has zeroed
     {"nll_loss_forward", 0.01, 0},
     {"norm", 1, 0},
     {"normal", 0, 1},
     {"ones_like", 0, 1},
     {"pow", 1, 1},
+    {"random", 0, 1},
     {"reciprocal", 1, 1},
     {"relu", 1, 1},
     {"rsqrt", 1, 1},
@@ -97,13 +104,16 @@ constexpr auto kOpRules = std::to_array<OpRule>({
     {"threshold_backward", 1, 1},
     {"topk", 1, 0.25},
     {"uniform", 0, 1},
+    {"upsample_bicubic2d", 1, 0},  // its output is listed behind its input (observer.cc)
+    {"upsample_bilinear2d", 1, 0},
+    {"upsample_linear1d", 1, 0},
+    {"upsample_nearest1d", 1, 0},
+    {"upsample_nearest2d", 1, 0},
+    {"upsample_nearest3d", 1, 0},
+    {"upsample_trilinear3d", 1, 0},
     {"where", 1, 1},
     {"zero", 0, 1},
 });
-
-bool Contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
 
 struct InputBytes {
   double sum = 0;
@@ -118,6 +128,26 @@ InputBytes BytesOfInputs(const graph::KernelSignature& signature) {
     bytes.largest = std::max(bytes.largest, its);
   }
   return bytes;
+}
+
+// Of an elementwise kernel that has these inputs: shapes that it broadcasts against each other, of
+// the largest one's type. 0 if they do not go together.
+double OutputBytes(const graph::KernelSignature& signature) {
+  std::vector<int64_t> dims;
+  for (const graph::TensorShape& input : signature.inputs) {
+    dims.insert(dims.begin(), input.dims.size() - std::min(dims.size(), input.dims.size()), 1);
+    auto whole = dims.rbegin();
+    for (auto own = input.dims.rbegin(); own != input.dims.rend(); ++own, ++whole) {
+      if (*own != *whole && *own != 1 && *whole != 1) {
+        return 0;
+      }
+      *whole = *whole == 1 ? *own : *whole;
+    }
+  }
+  const auto largest = std::ranges::max_element(signature.inputs, {},
+                                                [](const auto& input) { return input.Bytes(); });
+  return std::accumulate(dims.begin(), dims.end(),
+                         static_cast<double>(DataTypeBytes(largest->dtype)), std::multiplies<>());
 }
 
 // Batch normalisation reads its input once for the statistics and once to apply them; libtorch's
@@ -287,11 +317,30 @@ double ListAccesses(std::string_view kernel) {
   return before == std::string_view::npos ? 2 : 1 + number(before);
 }
 
+// What the threads of an elementwise kernel can touch: at most 16 elements each. Small ones among
+// the kernels of a larger op keep its statistics.
+double MostBytes(const KernelView& view) {
+  constexpr double kPerThread = 16;
+  const std::string_view name = view.kernel.substr(0, view.kernel.find('<'));
+  const bool elementwise = name.ends_with("elementwise_kernel") ||
+                           name.ends_with("elementwise_kernel_for_multi_outputs");
+  if (!elementwise || name.ends_with("index_elementwise_kernel") || view.signature.grid[0] == 0) {
+    return std::numeric_limits<double>::infinity();
+  }
+  double element = 8;  // of an output
+  for (const graph::TensorShape& input : view.signature.inputs) {
+    element += static_cast<double>(DataTypeBytes(input.dtype));
+  }
+  return Threads(view.signature) * kPerThread * element;
+}
+
 // Kernels beside those that read an op's tensors: they count, and are as large as their launch.
 bool KeepsCount(const KernelView& view) {
   const auto named = [&](std::string_view part) { return Contains(view.kernel, part); };
   return named("batch_norm_calc_invstd") || named("DeviceCompactInit") || named("DeviceScanInit") ||
-         named("SingleTileKernel") || named("ScanByKey") ||
+         named("SingleTileKernel") || named("ScanByKey") || named("FusedParamsCUDAKernel") ||
+         named("philox::unpack") ||
+         (named("GammaBetaBackward") && Contains(view.framework_op, "group_norm")) ||
          (named("mbtopk::") && !named("computeBlockDigitCounts") && !named("gatherTopK")) ||
          (view.framework_op == "aten::topk" && named("SortKVInPlace"));
 }
@@ -308,52 +357,6 @@ std::string_view BareOpName(std::string_view op) {
     op.remove_suffix(1);
   }
   return op;
-}
-
-bool IsAttentionKernel(const KernelView& view) {
-  const auto op_names = [&](std::string_view part) { return Contains(view.framework_op, part); };
-  if (view.framework_op.starts_with("fused::triton_")) {
-    // Inductor's other kernels have the names of ops whose inputs and outputs they only touch.
-    return view.kernel.starts_with("triton_tem_") && op_names("flex_attention") &&
-           view.signature.inputs.size() >= 3;
-  }
-  const bool attention = op_names("flash_attention") || op_names("efficient_attention") ||
-                         op_names("cudnn_attention") || op_names("flash_attn") ||
-                         op_names("fused_attn") || op_names("scaled_dot_product");
-  // A torch.autograd.Function, whose backward op has only the output's gradient for an input.
-  const bool function = !attention && !op_names("::") &&
-                        (op_names("Attn") || op_names("Attention") || op_names("attention"));
-  const size_t least = function && IsAttentionBackward(view) ? 1 : 3;
-  if ((!attention && !function) || view.signature.inputs.size() < least) {
-    return false;
-  }
-  for (std::string_view small :
-       {"dot_do_o", "do_o_dot", "reprocess", "ostprocess", "convert_dq", "elementwise", "philox",
-        "unroll", "reduce", "fill", "clear", "distribution", "ombine"}) {
-    if (Contains(view.kernel, small)) {
-      return false;
-    }
-  }
-  return true;
-}
-
-bool IsAttentionBackward(const KernelView& view) {
-  return Contains(view.framework_op, "backward") || view.framework_op.ends_with("Backward");
-}
-
-AttentionGeneration AttentionGenerationOf(const KernelView& view) {
-  const auto named = [&](std::string_view part) {
-    return Contains(view.framework_op, part) || Contains(view.kernel, part);
-  };
-  if (named("flash_v1") || view.kernel == "_fwd_kernel" || view.kernel == "_bwd_kernel") {
-    return AttentionGeneration::kFlash1;
-  }
-  for (std::string_view part : {"cudnn", "fused_attn", "flash_v3", "hopper"}) {
-    if (named(part)) {
-      return AttentionGeneration::kHopper;
-    }
-  }
-  return AttentionGeneration::kFlash2;
 }
 
 std::optional<double> TensorListBytes(const KernelView& view) {
@@ -404,19 +407,33 @@ std::optional<double> FrameworkOpBytes(const KernelView& view) {
     return NormalisationBytes(view, Contains(name, "backward"));
   }
   if (Contains(name, "batch_norm")) {
-    return BatchNormBytes(view);
+    return std::min(BatchNormBytes(view), MostBytes(view));
   }
   const IndexRule* const indexed = FindRule(kIndexRules, name);
   if (indexed != nullptr && view.signature.inputs.size() > 1 &&
       !view.signature.inputs[0].dims.empty()) {
     return IndexedBytes(*indexed, view);
   }
+  InputBytes inputs = BytesOfInputs(view.signature);
+  if (Contains(view.kernel, "reduce_kernel<") || Contains(view.kernel, "reduction_prod_kernel") ||
+      Contains(view.kernel, "RowwiseMoments") || Contains(view.kernel, "InternalGradients")) {
+    return inputs.sum / IndexedParts(name, inputs);
+  }
+  if (Contains(view.kernel, "im2col_kernel") || Contains(view.kernel, "col2im_kernel")) {
+    // Of one image of the batch; a thread moves the elements of a window, as of 3 x 3.
+    constexpr double kWindow = 9;
+    return Threads(view.signature) * (1 + kWindow) *
+           static_cast<double>(DataTypeBytes(view.signature.inputs[0].dtype));
+  }
   const OpRule* const rule = FindRule(kOpRules, name);
   if (rule == nullptr) {
     return std::nullopt;
   }
-  InputBytes inputs = BytesOfInputs(view.signature);
-  return (rule->reads * inputs.sum + rule->writes * inputs.largest) / IndexedParts(name, inputs);
+  if (Contains(view.kernel, "elementwise_kernel")) {
+    inputs.largest = std::max(inputs.largest, OutputBytes(view.signature));
+  }
+  const double bytes = rule->reads * inputs.sum + rule->writes * inputs.largest;
+  return std::min(bytes / IndexedParts(name, inputs), MostBytes(view));
 }
 
 namespace {
@@ -443,8 +460,15 @@ double DefaultBytes(const KernelView& view) {
     return *bytes;
   }
   InputBytes inputs = BytesOfInputs(view.signature);
-  if (inputs.sum > 0) {
+  if (inputs.sum > 0 && view.signature.grid[0] == 0) {
     return inputs.sum + inputs.largest;
+  }
+  if (inputs.sum > 0) {
+    // More threads than elements have something to do, too: one element each.
+    const double least = Threads(view.signature) *
+                         static_cast<double>(DataTypeBytes(view.signature.inputs[0].dtype));
+    const double written = std::max(inputs.largest, OutputBytes(view.signature));
+    return std::min(std::max(inputs.sum + written, least), MostBytes(view));
   }
   // Elementwise kernels process four elements per thread, and read and write four bytes of each.
   return Threads(view.signature) * 4 * 8;

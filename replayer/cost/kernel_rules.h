@@ -23,6 +23,10 @@
 
 namespace prism::replayer {
 
+inline bool Contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
 // What the rules see of a kernel: names resolved, shapes by reference.
 struct KernelView {
   std::string_view kernel;        // demangled name
@@ -30,17 +34,8 @@ struct KernelView {
   const graph::KernelSignature& signature;
 };
 
-// Whether the kernel is the one in a fused attention op that computes the matrix products (an op
-// also launches smaller ones: preparation, conversion).
-bool IsAttentionKernel(const KernelView& view);
-bool IsAttentionBackward(const KernelView& view);
-
 // "aten::add_" -> "add", "aten::sum.dim_IntList" -> "sum".
 std::string_view BareOpName(std::string_view op);
-
-// The generation of fused attention: they differ in how well they keep the matrix units busy.
-enum class AttentionGeneration : uint8_t { kFlash1, kFlash2, kHopper };
-AttentionGeneration AttentionGenerationOf(const KernelView& view);
 
 // A kernel over lists of tensors (foreach, fused optimizers): bytes from its grid, because one op
 // launches many of them. Null for other kernels.

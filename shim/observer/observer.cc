@@ -18,6 +18,7 @@
 #include <vector>
 
 #include <ATen/core/Tensor.h>
+#include <ATen/core/function_schema.h>
 #include <ATen/core/ivalue.h>
 #include <ATen/record_function.h>
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -128,6 +129,37 @@ bool IsPlain(const at::Tensor& tensor) {
          tensor.dim() <= kMaxDimensions;
 }
 
+// Behind the name of an attention op that computes all scores: most of its kernels do not say.
+constexpr std::string_view kFullAttention = ".full";
+
+bool IsFullAttention(const at::RecordFunction& function, std::string_view name) {
+  const auto schema =
+      name.find("attention") == name.npos ? std::nullopt : function.operator_schema();
+  const c10::ArrayRef<const c10::IValue> inputs = function.inputs();
+  for (size_t i = 0; schema && i < std::min(inputs.size(), schema->arguments().size()); ++i) {
+    const std::string& argument = schema->arguments()[i].name();
+    if ((argument == "is_causal" && inputs[i].isBool() && !inputs[i].toBool()) ||
+        (argument == "custom_mask_type" && inputs[i].isInt() && inputs[i].toInt() == 0)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// The output of an op that enlarges or shrinks images, whose size is an argument.
+std::vector<int64_t> ResampledSizes(std::string_view name,
+                                    c10::ArrayRef<const c10::IValue> inputs) {
+  std::vector<int64_t> sizes;
+  if (name.starts_with("aten::upsample_") && name.find("backward") == name.npos &&
+      inputs.size() > 1 && inputs[0].isTensor() && inputs[1].isIntList()) {
+    sizes = inputs[0].toTensor().sizes().vec();
+    const std::vector<int64_t> extent = inputs[1].toIntVector();
+    std::copy_backward(extent.begin(), extent.begin() + std::min(extent.size(), sizes.size()),
+                       sizes.end());
+  }
+  return sizes;
+}
+
 // Calls `visit(tensor)` for each plain tensor among the inputs, lists of tensors included.
 template <typename Visit>
 void ForEachTensor(c10::ArrayRef<const c10::IValue> inputs, const Visit& visit) {
@@ -153,12 +185,23 @@ void ForEachTensor(c10::ArrayRef<const c10::IValue> inputs, const Visit& visit) 
   }
 }
 
+// Calls `visit(type, sizes)` for each of them, and for an output that ResampledSizes knows.
+template <typename Visit>
+void ForEachShape(std::string_view name,
+                  c10::ArrayRef<const c10::IValue> inputs,
+                  const Visit& visit) {
+  ForEachTensor(inputs, [&](const at::Tensor& tensor) {
+    visit(DataTypeOf(tensor.scalar_type()), tensor.sizes());
+  });
+  if (const std::vector<int64_t> sizes = ResampledSizes(name, inputs); !sizes.empty()) {
+    visit(DataTypeOf(inputs[0].toTensor().scalar_type()), c10::IntArrayRef(sizes));
+  }
+}
+
 uint64_t HashContext(std::string_view name, c10::ArrayRef<const c10::IValue> inputs) {
   uint64_t hash = std::hash<std::string_view>()(name);
-  ForEachTensor(inputs, [&hash](const at::Tensor& tensor) {
-    const c10::IntArrayRef sizes = tensor.sizes();
-    hash =
-        prism::MixBits(hash ^ ((uint64_t{DataTypeOf(tensor.scalar_type())} << 32U) + sizes.size()));
+  ForEachShape(name, inputs, [&hash](uint8_t type, c10::IntArrayRef sizes) {
+    hash = prism::MixBits(hash ^ ((uint64_t{type} << 32U) + sizes.size()));
     for (const int64_t size : sizes) {
       hash = prism::MixBits(hash ^ static_cast<uint64_t>(size));
     }
@@ -169,10 +212,9 @@ uint64_t HashContext(std::string_view name, c10::ArrayRef<const c10::IValue> inp
 std::string EncodeContext(std::string_view name, c10::ArrayRef<const c10::IValue> inputs) {
   ContextHeader header = {};
   std::string tensors;
-  ForEachTensor(inputs, [&](const at::Tensor& tensor) {
+  ForEachShape(name, inputs, [&](uint8_t type, c10::IntArrayRef sizes) {
     ++header.tensor_count;
-    const c10::IntArrayRef sizes = tensor.sizes();
-    tensors.push_back(static_cast<char>(DataTypeOf(tensor.scalar_type())));
+    tensors.push_back(static_cast<char>(type));
     tensors.push_back(static_cast<char>(sizes.size()));
     tensors.append(reinterpret_cast<const char*>(sizes.data()), sizes.size() * sizeof(int64_t));
   });
@@ -192,7 +234,11 @@ uint32_t Define(Table table, std::string_view payload) {
 // The id of an op's context; 0 for ops that launch nothing. One cache per thread: no lock.
 uint32_t ContextOf(const at::RecordFunction& function) {
   thread_local std::unordered_map<uint64_t, uint32_t> cache;
-  const std::string_view name = std::string_view(function.name()).substr(0, kMaxNameBytes);
+  std::string_view name = std::string_view(function.name()).substr(0, kMaxNameBytes);
+  std::string with_mask;
+  if (IsFullAttention(function, name)) {
+    name = with_mask.append(name).append(kFullAttention);
+  }
   const c10::ArrayRef<const c10::IValue> inputs = function.inputs();
   const auto [entry, is_new] = cache.try_emplace(HashContext(name, inputs), 0);
   if (is_new && !LaunchesNothing(name)) {

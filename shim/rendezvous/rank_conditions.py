@@ -91,7 +91,9 @@ def _word_of(node):
 
 
 def _leaf(node):
-    """ "rank" for what is the rank in the job, "place" for another one, "" for all else."""
+    """ "rank" for what is the rank in the job, "local" for that in its node, "place" for another one, ""
+    for all else.
+    """
     if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Call):
         return "place" if _word_of(node.value.func) == "get_coordinate" else ""
     variable = None  # of the environment
@@ -108,7 +110,7 @@ def _leaf(node):
     if variable is not None:
         name = getattr(variable, "value", "")
         is_rank = isinstance(name, str) and _RANK_WORD.search(name) and "SIZE" not in name
-        return ("rank" if name == "RANK" else "place") if is_rank else ""
+        return {"RANK": "rank", "LOCAL_RANK": "local"}.get(name, "place") if is_rank else ""
     return "place" if _RANK_WORD.search(_word_of(node)) else ""
 
 
@@ -316,13 +318,16 @@ class RankConditions:
             try:
                 expression = resolver.visit(_copy(node))
                 self.evaluations_left -= self.world
-                classes = _classes_of(expression, resolver.tables, self.world)
+                # The first node's ranks in the job are those in it.
+                is_local = resolver.kinds == {"local"}
+                size = int(os.environ.get("LOCAL_WORLD_SIZE", self.world)) if is_local else self.world
+                classes = _classes_of(expression, resolver.tables, size)
             except Exception:  # a name without a value yet, or one of another type
                 still_open.append(node)
                 continue
-            kind = "rank" if resolver.kinds == {"rank"} else "place"
+            kind = "rank" if resolver.kinds in ({"rank"}, {"local"}) else "place"
             for ranks in classes.values():
-                for rank in ranks if len(ranks) <= _ALL_OF else ranks[:1]:
+                for rank in ranks if len(ranks) <= _ALL_OF and not is_local else ranks[:1]:
                     if (kind, rank) not in self.told:
                         self.told.add((kind, rank))
                         self.tell(kind, rank, name, node.lineno)

@@ -1,12 +1,15 @@
 // cuDNN: handles, and the graph API that attention is built with. A descriptor is a store of
-// attributes: reading returns what was set, plus the few answers that a library with one engine and
-// no knobs would give. Executing a plan emits one kKernel record; what it computes and with which
-// shapes is known from the framework op it belongs to, or from the graph (dnn_operation.h). Of the
-// older per-layer calls, recurrent networks are in dnn_rnn.cc, others in library_calls.txt.
+// attributes: reading returns what was set, plus the few answers that a library without knobs would
+// give, with one engine; for convolutions of fp32 with a second one that does not use TF32, which
+// callers choose who do not allow the first. Executing a plan emits one kKernel record; what it
+// computes and with which shapes is known from the framework op it belongs to, or from the graph
+// (dnn_operation.h). Of the older per-layer calls, recurrent networks are in dnn_rnn.cc, others in
+// library_calls.txt.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "shim/session.h"
 #include "shim/virtual_device/blas_record.h"
@@ -59,10 +62,14 @@ struct Answer {
   bool is_number;
 };
 
-Answer OwnAnswer(cudnnBackendAttributeName_t name) {
+Answer OwnAnswer(const Descriptor& descriptor, cudnnBackendAttributeName_t name) {
+  const bool has_exact = descriptor.exact_context != 0;
   switch (name) {
-    case CUDNN_ATTR_ENGINEHEUR_RESULTS:  // one configuration: the caller's descriptor
-    case CUDNN_ATTR_ENGINECFG_ENGINE:    // of one engine
+    case CUDNN_ATTR_ENGINEHEUR_RESULTS:  // configurations: the caller's descriptors
+      return {has_exact ? 2 : 1, false};
+    case CUDNN_ATTR_ENGINE_NUMERICAL_NOTE:
+      return {has_exact ? 1 : 0, true};
+    case CUDNN_ATTR_ENGINECFG_ENGINE:
       return {1, false};
     case CUDNN_ATTR_ENGINE_GLOBAL_INDEX:
     case CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE:
@@ -71,12 +78,13 @@ Answer OwnAnswer(cudnnBackendAttributeName_t name) {
     case CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT:
       return {1, true};
     default:
-      return {0, false};  // no notes, no knobs
+      return {0, false};  // no knobs, no other notes
   }
 }
 
 void HandContextOn(const Descriptor& source, Descriptor* target) {
   target->context = source.context;
+  target->exact_context = source.exact_context;
   target->replaces_framework_op = source.replaces_framework_op;
 }
 
@@ -86,6 +94,9 @@ void FindContext(Descriptor* descriptor) {
   if (descriptor->type == CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR) {
     if (const auto operation = FindOperation(*descriptor)) {
       descriptor->context = DefineOnce(channel::Table::kContext, EncodeContext(*operation));
+      if (const auto exact = WithoutTf32(*operation)) {
+        descriptor->exact_context = DefineOnce(channel::Table::kContext, EncodeContext(*exact));
+      }
       descriptor->replaces_framework_op = operation->replaces_framework_op;
     }
     return;
@@ -104,6 +115,9 @@ void HandContextOnToAll(const Descriptor& source, void* elements, int64_t count)
   for (int64_t i = 0; i < count; ++i) {
     if (targets[i] != nullptr) {
       HandContextOn(source, targets[i]);
+      if (i > 0) {
+        targets[i]->context = std::exchange(targets[i]->exact_context, 0);
+      }
     }
   }
 }
@@ -246,7 +260,7 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const descriptor
   const auto& attributes = FromOpaque(descriptor)->attributes;
   const auto found = attributes.find(name);
   const bool is_set = found != attributes.end();
-  const Answer own = OwnAnswer(name);
+  const Answer own = OwnAnswer(*FromOpaque(descriptor), name);
   const int64_t available = is_set ? found->second.count : own.count;
   if (count != nullptr) {
     *count = available;
@@ -259,6 +273,7 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const descriptor
   if (is_set && found->second.type == type) {
     std::memcpy(elements, found->second.bytes.data(), bytes);
   } else if (own.is_number) {
+    static_assert(CUDNN_NUMERICAL_NOTE_TENSOR_CORE == 0);
     std::memset(elements, 0, bytes);
   } else if (type == CUDNN_TYPE_BACKEND_DESCRIPTOR) {
     HandContextOnToAll(*FromOpaque(descriptor), elements,

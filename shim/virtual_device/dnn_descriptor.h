@@ -25,6 +25,9 @@ struct DnnDescriptor {
   // The framework op that its operation graph represents (kContext id, 0: none): passed on from
   // graph to heuristics, engine configuration and plan.
   uint32_t context = 0;
+  // Of a convolution of fp32, which two engines can do: the context without TF32; 0 where this
+  // descriptor stands for one of them that does not use it.
+  uint32_t exact_context = 0;
   bool replaces_framework_op = false;  // the context takes precedence over the caller's
   std::map<cudnnBackendAttributeName_t, DnnAttribute> attributes;
 

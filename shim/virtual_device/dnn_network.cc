@@ -127,7 +127,8 @@ void NetworkPass::Multiply(int m, int n, int k) const {
                .k = k,
                .batch = network_.directions,
                .input = type,
-               .output = type},
+               .output = type,
+               .tf32 = network_.tf32},
               stream_);
 }
 

@@ -47,6 +47,7 @@ struct Network {
   int hidden = 0;  // of the cell
   int output = 0;  // of the cell, after the projection
   int layers = 0;
+  bool tf32 = false;  // products of fp32 may be rounded to it
 
   [[nodiscard]] int Gates() const { return mode == CUDNN_LSTM ? 4 : mode == CUDNN_GRU ? 3 : 1; }
   [[nodiscard]] int InputOf(int layer) const { return layer == 0 ? input : output * directions; }

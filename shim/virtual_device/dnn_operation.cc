@@ -133,6 +133,16 @@ std::optional<DnnOperation> FindOperation(const DnnDescriptor& operation_graph) 
   return FromProducts(products);
 }
 
+std::optional<DnnOperation> WithoutTf32(const DnnOperation& operation) {
+  if (!operation.op.starts_with("cudnn::convolution") ||
+      operation.inputs[1].dtype != DataType::kFloat32) {
+    return std::nullopt;
+  }
+  DnnOperation exact = operation;
+  exact.op += ".fp32";
+  return exact;
+}
+
 std::string EncodeContext(const DnnOperation& operation) {
   const channel::ContextHeader header = {static_cast<uint16_t>(operation.op.size()),
                                          static_cast<uint16_t>(operation.inputs.size())};

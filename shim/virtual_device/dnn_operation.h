@@ -26,7 +26,7 @@ struct DnnTensor {
 // cudnn::convolution, cudnn::convolution_backward_input, cudnn::convolution_backward_weight: input
 // [batch, channels, extent...], weight [output channels, channels of a group, extent...], output
 // [batch, output channels, extent...], or their gradients. With ".channels_last" behind the name if
-// they lie in memory in that order.
+// they lie in memory in that order, then ".fp32" if products are not rounded to TF32.
 struct DnnOperation {
   std::string op;
   std::vector<DnnTensor> inputs;
@@ -37,6 +37,9 @@ struct DnnOperation {
 // Backward: one operation, or five products, of which the first is q·kᵀ again and one multiplies
 // the output's gradient by vᵀ.
 std::optional<DnnOperation> FindOperation(const DnnDescriptor& operation_graph);
+
+// A convolution of fp32 by an engine that does not round its factors to TF32; null for others.
+std::optional<DnnOperation> WithoutTf32(const DnnOperation& operation);
 
 // The payload that defines it in channel::Table::kContext.
 std::string EncodeContext(const DnnOperation& operation);

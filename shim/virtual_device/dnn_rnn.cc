@@ -79,7 +79,7 @@ cudnnStatus_t cudnnSetRNNDescriptor_v8(cudnnRNNDescriptor_t descriptor,
                                        cudnnRNNInputMode_t /*input_mode*/,
                                        cudnnDataType_t type,
                                        cudnnDataType_t /*precision*/,
-                                       cudnnMathType_t /*math*/,
+                                       cudnnMathType_t math,
                                        int32_t input,
                                        int32_t hidden,
                                        int32_t output,
@@ -96,7 +96,8 @@ cudnnStatus_t cudnnSetRNNDescriptor_v8(cudnnRNNDescriptor_t descriptor,
                             .input = input,
                             .hidden = hidden,
                             .output = output,
-                            .layers = layers};
+                            .layers = layers,
+                            .tf32 = math != CUDNN_FMA_MATH};
   return CUDNN_STATUS_SUCCESS;
 }
 

@@ -230,14 +230,16 @@ TEST(CheckedPrograms, a_rank_that_fails_alone_at_the_very_end_is_named) {
   EXPECT_NE(sentence.find("cannot write the log"), std::string::npos) << sentence;
 }
 
-TEST(CheckedPrograms, a_rank_that_a_table_gives_more_work_counts_in_the_time_of_a_run) {
-  const ScratchFolder scratch;
-  const Finished run = RunCommand({PRISM_EMULATE, "--target-gpus", "16", "--sandbox-ranks", "none",
-                                   "--out", scratch / "run", "--", PRISM_PYTHON,
-                                   std::string(PRISM_PROGRAM_DIR) + "/uneven_work.py"});
-  ASSERT_EQ(run.code, 0) << run.output;
-  EXPECT_NE(run.output.find("rank 5 computes"), std::string::npos) << run.output;
-  EXPECT_NE(run.output.find("a straggler"), std::string::npos) << run.output;
+TEST(CheckedPrograms, a_rank_that_the_source_gives_more_work_counts_in_the_time_of_a_run) {
+  for (const auto& [by, rank] : {std::pair{"table", "rank 5"}, std::pair{"local", "rank 6"}}) {
+    const ScratchFolder scratch;
+    const Finished run = RunCommand({PRISM_EMULATE, "--target-gpus", "16", "--sandbox-ranks",
+                                     "none", "--out", scratch / "run", "--", PRISM_PYTHON,
+                                     std::string(PRISM_PROGRAM_DIR) + "/uneven_work.py", by});
+    ASSERT_EQ(run.code, 0) << run.output;
+    EXPECT_NE(run.output.find(std::string(rank) + " computes"), std::string::npos) << run.output;
+    EXPECT_NE(run.output.find("a straggler"), std::string::npos) << run.output;
+  }
 }
 
 // A run of the program at 4 ranks with these options.

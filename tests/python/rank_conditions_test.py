@@ -51,7 +51,8 @@ def found(*lines, args=None):
 
 class RankConditionsTest(unittest.TestCase):
     def setUp(self):
-        os.environ.update(RANK="0", WORLD_SIZE=str(WORLD), LOCAL_RANK="0")
+        os.environ.update(RANK="0", WORLD_SIZE=str(WORLD), LOCAL_RANK="0",
+                          LOCAL_WORLD_SIZE="8")
 
     def test_ranks_in_the_job(self):
         for line, ranks in [
@@ -69,15 +70,21 @@ class RankConditionsTest(unittest.TestCase):
 
     def test_places_in_groups(self):
         for line in ["x = mesh['dp'].get_local_rank() == 6", "x = mesh.get_coordinate()[1] == 6",
-                     "x = dist.get_rank(mesh) == 6", "x = int(os.environ['LOCAL_RANK']) == 6",
-                     "x = mesh.get_data_parallel_rank() == 6"]:
+                     "x = dist.get_rank(mesh) == 6", "x = mesh.get_data_parallel_rank() == 6"]:
             self.assertEqual(found(line), {("place", 6)}, line)
+
+    def test_ranks_in_a_node_are_those_of_the_first(self):
+        local = "int(os.environ['LOCAL_RANK'])"
+        self.assertEqual(found(f"x = {local} == 6"), {("rank", 6)})
+        self.assertEqual(found(f"local_rank = {local}\n    x = local_rank % 4 == 3"),
+                         {("rank", 1), ("rank", 2), ("rank", 3)})
+        self.assertEqual(found(f"x = {local} == 9"), set())
 
     def test_tables_by_rank(self):
         for line, told in [
                 ("work = [1] * W\n    work[99] = 2\n    x = work[rank]", {("rank", 99)}),
                 ("more = {5: 2, 7: 2}\n    x = more.get(rank, 1)", {("rank", 5), ("rank", 7)}),
-                ("sizes = (3,) * 7 + (4,)\n    x = sizes[int(os.environ['LOCAL_RANK'])]", {("place", 7)}),
+                ("sizes = (3,) * 7 + (4,)\n    x = sizes[int(os.environ['LOCAL_RANK'])]", {("rank", 7)}),
                 ("gpus = [0, 1, 2, 3]\n    x = gpus[int(os.environ['LOCAL_RANK'])]", set()),
                 ("begins = list(range(0, 9 * W, 9))\n    x = begins[rank]", set()),
                 ("parts = [object()] * W\n    x = parts[rank]", set())]:

@@ -6,10 +6,13 @@
 #include <gtest/gtest.h>
 
 #include "replayer/cost/compute_cost.h"
+#include "tests/support/one_kernel.h"
 #include "tests/support/test_parameters.h"
 
 namespace prism::replayer {
 namespace {
+
+using prism::testing::OneKernel;
 
 constexpr DataType kType = DataType::kBfloat16;
 
@@ -151,6 +154,33 @@ TEST_F(CostMatmul, a_convolution_of_a_picture_is_a_product) {
   EXPECT_STREQ(convolution.rule, "convolution");
   EXPECT_EQ(convolution.duration_ns,
             Product({10 * 32 * 32, 128, 3 * 9, 1, kType, kType, false, false}));
+}
+
+// 4/3 n³ at 0.35 of a product's rate, and a step for each column; a product of fp32 that may not
+// be rounded takes as long as outside of matrix units.
+TEST(ComputeCost, factorisations_take_longer_than_their_products) {
+  const auto seconds = [](const char* kernel, int64_t n) {
+    graph::Graph graph = OneKernel("aten::linalg", kernel, {{DataType::kFloat32, {4, n, n}}});
+    graph.cluster.parameters.SetValue("gpu.peak_fp32_flops", 1e13);
+    graph.cluster.parameters.SetValue("gpu.matmul_fp32_efficiency", 1);
+    return SecondsFromNs(CostSignatures(graph)[0].duration_ns);
+  };
+  EXPECT_NEAR(seconds("cusolverDnXgeqrf", 1024), 4.0 / 3 * 0x1p30 / 3.5e12 + 1024 * 3.5e-6, 1e-6);
+  EXPECT_GT(seconds("cusolverDnXsyevd", 1024), 0.03);
+  EXPECT_GT(seconds("cusolverDnSgetrfBatched", 8192), 3.9 * 2 / 3 * 0x1p39 / 3.5e12);
+}
+
+TEST(ComputeCost, convolutions_of_fp32_are_rounded_unless_forbidden) {
+  const graph::TensorShape tensor = {DataType::kFloat32, {64, 256, 56, 56}};
+  const auto seconds = [&](const char* op) {
+    graph::Graph graph =
+        OneKernel(op, "cudnn", {tensor, {DataType::kFloat32, {256, 256, 3, 3}}, tensor});
+    graph.cluster.parameters.SetValue("gpu.peak_fp32_flops", 1e13);
+    graph.cluster.parameters.SetValue("gpu.peak_tf32_flops", 1e14);
+    return SecondsFromNs(CostSignatures(graph)[0].duration_ns);
+  };
+  EXPECT_GT(seconds("cudnn::convolution.fp32"), 5 * seconds("cudnn::convolution.channels_last"));
+  EXPECT_EQ(seconds("cudnn::convolution.fp32"), seconds("cudnn::convolution.channels_last.fp32"));
 }
 
 }  // namespace

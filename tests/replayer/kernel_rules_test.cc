@@ -69,6 +69,33 @@ TEST(KernelRules, memory_bound_kernels_cost_their_bytes) {
             16'016 + kGap);
 }
 
+// Shapes that are broadcast against each other make a larger output; small kernels of an op keep
+// its statistics; reductions write next to nothing, whatever their name; random numbers are
+// written.
+TEST(KernelRules, kernels_cost_what_their_threads_touch) {
+  const graph::TensorShape x = {DataType::kFloat32, {1000, 1000}};
+  const graph::TensorShape column = {DataType::kFloat32, {1000, 1}};
+  const graph::TensorShape row = {DataType::kFloat32, {1000}};
+  const auto time = [](const char* op, const char* kernel, std::vector<graph::TensorShape> inputs,
+                       uint32_t blocks = 0) {
+    graph::Graph graph = OneKernel(op, kernel, std::move(inputs));
+    graph.signatures[0].grid = {blocks, 1, 1};
+    graph.signatures[0].block = {128, 1, 1};
+    return CostSignatures(graph)[0].duration_ns - kGap;
+  };
+  constexpr DurationNs kOnce = 80'000;
+  for (const char* op : {"aten::mul", "aten::atan2"}) {
+    EXPECT_EQ(time(op, "void elementwise_kernel<128, 2>", {column, row}, 1954), kOnce + 160) << op;
+  }
+  EXPECT_EQ(time("aten::native_batch_norm", "void vectorized_elementwise_kernel<4>", {x}, 1), kGap);
+  EXPECT_EQ(time("aten::native_group_norm", "void RowwiseMomentsCUDAKernel<float>", {x}, 8), kOnce);
+  EXPECT_EQ(time("aten::var_mean", "void reduce_kernel<512, 1>", {x}, 1000), kOnce);
+  EXPECT_EQ(time("aten::exponential_", "distribution", {x}, 1056), kOnce);
+  EXPECT_EQ(time("aten::upsample_bilinear2d", "upsample", {row, x}, 4), kOnce + 80);
+  // A block per pair of rows.
+  EXPECT_EQ(time("aten::_cdist_forward", "cdist", {row, row}, 1'000'000), 128 * kOnce);
+}
+
 TEST(KernelRules, an_op_too_long_for_32_bits_is_halved_unless_it_does_not_iterate) {
   const graph::TensorShape whole = {DataType::kFloat16, {1 << 29}};
   const graph::TensorShape twice = {DataType::kFloat16, {1 << 30}};

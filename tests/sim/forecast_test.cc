@@ -1,12 +1,16 @@
 // What is told of a job before it runs, against the run: parameters, gradients and optimizer state
 // to the byte, the allocator's peak within a percent, with shards within five; and what --dry-run
 // forecasts, memory of the device within a tenth, the iteration time to the nanosecond.
+#include <initializer_list>
+#include <iterator>
 #include <map>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "graph/base/rng.h"
 #include "graph/file.h"
 #include "replayer/memory/stage_memory.h"
 #include "tests/support/job_run.h"
@@ -100,6 +104,50 @@ TEST(Forecast, has_the_states_of_recorded_sharded_parameters_to_the_byte) {
   CompareRun({"--target-gpus", "64", "--model", "llama3-8b", "--tp", "4", "--pp", "2", "--zero",
               "3", "--global-batch-size", "64", "--recompute", "full"},
              kSharded);
+}
+
+// --dry-run, the run and prism search have one answer each to a drawn job, or say why they differ:
+// the run has the time of the forecast (above), which says what the search says of the plan.
+TEST(Forecast, names_the_answer_of_the_search_and_why_it_differs) {
+  Rng rng(7, "one answer");
+  for (int i = 0; i < 4; ++i) {
+    const auto one_of = [&](std::initializer_list<const char*> words) {
+      return std::string(words.begin()[rng.UniformInt(0, std::ssize(words) - 1)]);
+    };
+    const std::string tp = one_of({"1", "2", "4"});
+    const std::string pp = one_of({"1", "2", "4"});
+    const std::string dp = one_of({"2", "4"});
+    const std::string zero = one_of({"0", "1"});
+    const std::string gpus = std::to_string(std::stoi(tp) * std::stoi(pp) * std::stoi(dp));
+    const std::vector<std::string> same = {
+        "--model", one_of({"gpt3-1.3b", "llama3-8b"}), "--global-batch-size", "32", "--format",
+        "json"};
+    std::vector<std::string> forecast = {
+        PRISM_EMULATE, "--dry-run", "--target-gpus",      gpus, "--tp",   tp,
+        "--pp",        pp,          "--micro-batch-size", "1",  "--zero", zero};
+    std::vector<std::string> search = {PRISM_PROGRAM,
+                                       "search",
+                                       "--framework",
+                                       "megatron-core",
+                                       "--gpus",
+                                       gpus,
+                                       "--top",
+                                       "1",
+                                       "--plan",
+                                       "tp=" + tp + ",pp=" + pp + ",dp=" + dp +
+                                           ",mb=1,zero=" + zero + (tp == "1" ? "" : ",sp=on")};
+    forecast.insert(forecast.end(), same.begin(), same.end());
+    search.insert(search.end(), same.begin(), same.end());
+    const Finished told = RunCommand(forecast);
+    const Finished searched = RunCommand(search);
+    ASSERT_EQ(told.code, 0) << told.output;
+    ASSERT_EQ(searched.code, 0) << searched.output;
+    const auto answer = nlohmann::json::parse(told.output)["forecast"];
+    const auto plan = nlohmann::json::parse(searched.output)["given"][0];
+    EXPECT_EQ(answer["search"]["iteration_time_s"], plan["iteration_time_s"]) << search[9];
+    EXPECT_TRUE(answer["iteration_time_s"] == plan["iteration_time_s"] ||
+                !answer["search"]["differences"].empty());
+  }
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "replayer/cost/attention.h"
 #include "replayer/cost/kernel_rules.h"
 
 namespace prism::slicer {

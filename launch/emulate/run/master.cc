@@ -287,8 +287,7 @@ Status Master::Slice(RunOutcome* outcome) {
 // Once roles are known: ranks that the program's source treats in a way of their own, by number,
 // which no coordinate shows. How far rank 0 is followed beyond its recording depends on the
 // machine, and must not decide a result.
-std::vector<Rank> Master::ToldRanks() const {
-  constexpr size_t kMost = 8;
+std::vector<Rank> Master::ToldRanks(bool by_place) const {
   const auto first = calls_.find(Rank(0));
   if (first == calls_.end()) {
     return {};
@@ -297,14 +296,34 @@ std::vector<Rank> Master::ToldRanks() const {
   slicer::RankCalls calls = {.rank = all.rank, .groups = all.groups};
   std::copy_if(all.told_ranks.begin(), all.told_ranks.begin() + all.told_while_recorded,
                std::back_inserter(calls.told_ranks),
-               [](const slicer::ToldRank& told) { return !told.is_place; });
+               [&](const slicer::ToldRank& told) { return told.is_place == by_place; });
   std::vector<Rank> known;
   for (const graph::Fragment& fragment : slice_.fragments()) {
     known.push_back(fragment.rank);
   }
-  std::vector<Rank> told = slicer::RanksToldBy(calls, known).told;
-  told.resize(std::min(told.size(), kMost));
-  return told;
+  return slicer::RanksToldBy(calls, known).told;
+}
+
+// Those by number are recorded, if there are few; others, of which it is not known in which group
+// they are meant, are named.
+std::vector<Rank> Master::TakeToldRanks() {
+  constexpr size_t kMost = 8;
+  std::vector<Rank> recorded = ToldRanks(/*by_place=*/false);
+  std::vector<Rank> assumed = ToldRanks(/*by_place=*/true);
+  for (size_t i = kMost; i < recorded.size(); ++i) {
+    assumed.push_back(recorded[i]);
+  }
+  recorded.resize(std::min(recorded.size(), kMost));
+  std::erase_if(assumed,
+                [&](Rank rank) { return std::ranges::find(recorded, rank) != recorded.end(); });
+  std::ranges::sort(assumed);
+  if (!assumed.empty()) {
+    context_.assumptions.push_back(
+        fmt::format("{}, which the source singles out in some group, taken to be like their roles; "
+                    "--record-ranks records them",
+                    graph::RanksText(assumed)));
+  }
+  return recorded;
 }
 
 Status Master::SliceProgram() {
@@ -321,7 +340,7 @@ Status Master::SliceProgram() {
     std::vector<Rank> next = step.record.empty() ? slice_.TakeStale() : step.record;
     next = next.empty() ? slice_.TakeMisled(2) : next;
     if (next.empty() && !std::exchange(has_told, true)) {
-      std::ranges::copy(ToldRanks(), std::back_inserter(options.named));
+      std::ranges::copy(TakeToldRanks(), std::back_inserter(options.named));
       std::ranges::sort(options.named);
       continue;
     }

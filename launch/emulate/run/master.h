@@ -82,7 +82,8 @@ class Master {
   Status RunStages(RunOutcome* outcome);
   Status Slice(RunOutcome* outcome);
   Status SliceProgram();
-  [[nodiscard]] std::vector<Rank> ToldRanks() const;
+  [[nodiscard]] std::vector<Rank> ToldRanks(bool by_place) const;
+  [[nodiscard]] std::vector<Rank> TakeToldRanks();
   // How far ranks are to go on for the check of a program.
   [[nodiscard]] CheckLength LengthOfCheck() const;
   // After the slice, which may have failed: whether the ranks of the program fit together.

@@ -44,9 +44,10 @@ void Name(cudnnBackendDescriptor_t descriptor,
             CUDNN_STATUS_SUCCESS);
 }
 
-cudnnBackendDescriptor_t Tensor(std::vector<int64_t> dims, std::vector<int64_t> strides = {}) {
+cudnnBackendDescriptor_t Tensor(std::vector<int64_t> dims,
+                                std::vector<int64_t> strides = {},
+                                cudnnDataType_t type = CUDNN_DATA_BFLOAT16) {
   cudnnBackendDescriptor_t tensor = Create(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
-  const cudnnDataType_t type = CUDNN_DATA_BFLOAT16;
   cudnnBackendSetAttribute(tensor, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
   cudnnBackendSetAttribute(tensor, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64,
                            static_cast<int64_t>(dims.size()), dims.data());
@@ -153,6 +154,45 @@ TEST(DnnOperation, a_plan_keeps_the_context_of_its_graph) {
   Name(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, {config});
   cudnnBackendFinalize(plan);
   EXPECT_EQ(static_cast<DnnDescriptor*>(plan)->context, graph.context);
+}
+
+// Two engines, of which callers who allow no TF32 leave the one out that notes matrix units.
+TEST(DnnOperation, convolutions_of_fp32_have_an_engine_without_tf32) {
+  const auto tensor = [](std::vector<int64_t> dims) {
+    return Tensor(std::move(dims), {}, CUDNN_DATA_FLOAT);
+  };
+  cudnnBackendDescriptor_t convolution =
+      Create(CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR);
+  Name(convolution, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, {tensor({8, 16, 32, 32})});
+  Name(convolution, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, {tensor({64, 16, 3, 3})});
+  Name(convolution, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, {tensor({8, 64, 30, 30})});
+  auto* const graph = const_cast<DnnDescriptor*>(&Graph({convolution}));
+  cudnnBackendFinalize(graph);
+  EXPECT_EQ(WithoutTf32(*FindOperation(*graph))->op, "cudnn::convolution.fp32");
+  cudnnBackendDescriptor_t heuristics = Create(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+  Name(heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, {graph});
+  cudnnBackendFinalize(heuristics);
+  cudnnBackendDescriptor_t configs[] = {Create(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR),
+                                        Create(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)};
+  int64_t count = 0;
+  cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                           2, &count, static_cast<void*>(configs));
+  ASSERT_EQ(count, 2);
+  uint32_t contexts[2] = {};
+  for (int i = 0; i < 2; ++i) {
+    cudnnBackendDescriptor_t engine = Create(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+    cudnnBackendGetAttribute(configs[i], CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                             1, &count, static_cast<void*>(&engine));
+    cudnnBackendNumericalNote_t note = CUDNN_NUMERICAL_NOTE_FFT;
+    cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, 1,
+                             &count, &note);
+    EXPECT_EQ(count, i == 0 ? 1 : 0);
+    EXPECT_EQ(note, i == 0 ? CUDNN_NUMERICAL_NOTE_TENSOR_CORE : CUDNN_NUMERICAL_NOTE_FFT);
+    contexts[i] = static_cast<DnnDescriptor*>(engine)->context;
+  }
+  EXPECT_EQ(contexts[0], graph->context);
+  EXPECT_EQ(contexts[1], graph->exact_context);
+  EXPECT_NE(contexts[0], contexts[1]);
 }
 
 }  // namespace
