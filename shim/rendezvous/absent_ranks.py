@@ -280,6 +280,7 @@ def _tell_calls(c10d):
 
     def tell_line():
         told[0] += 1
+        introduce()
         frame = line_of(sys._getframe().f_back)
         if frame is None or not is_own(frame.f_code.co_filename):
             main = line_of(sys._current_frames().get(threading.main_thread().ident))
@@ -318,6 +319,7 @@ def _tell_calls(c10d):
         return make_group(*positional, **named)
 
     c10d._new_process_group_helper = make_and_tell
+    introduce = _tell_threads(tell, is_of_python_thread)
     _watch_buffers(c10d, tell, lambda frame: line_text(line_of(frame) or frame))
     _tell_store(c10d, tell, tell_line, frameworks, told)
     _shim.prism_shim_report_lines_by(ctypes.py_object(tell_line))

@@ -216,7 +216,9 @@ std::vector<Rank> WaitingRanks(const Execution& execution) {
 std::optional<CheckFault> FindDeadlock(const Execution& execution) {
   Search search(execution);
   bool found = false;
-  ForEachOpenCall(execution, [&](CallId id) { return found = search.From(id); });
+  ForEachOpenCall(execution, [&](CallId id) {
+    return found = !execution.CallOf(id).is_of_daemon && search.From(id);
+  });
   if (!found) {
     return std::nullopt;
   }
