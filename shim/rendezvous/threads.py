@@ -23,7 +23,7 @@ def _tell_threads(tell, is_of_python_thread):
             self.heard = {}  # the last word of each thread that is known
             self.word = {}   # its own, if it has made no call since
             self.key = next(numbers)
-            self.is_known = threading.get_ident() == threading.main_thread().ident
+            self.is_known = False
 
     own = Own()
 
@@ -45,11 +45,14 @@ def _tell_threads(tell, is_of_python_thread):
 
     def introduce():
         own.word = {}
-        if not own.is_known and is_of_python_thread(sys._getframe()):
-            own.is_known = True
+        is_main = threading.get_ident() == threading.main_thread().ident
+        if own.is_known or not (is_main or is_of_python_thread(sys._getframe())):
+            return
+        own.is_known = True
+        if not is_main:
             tell(f"prism:thread:{int(threading.current_thread().daemon)}")
-            heard, own.heard = own.heard, {}
-            hear(heard)
+        heard, own.heard = own.heard, {}
+        hear(heard)
 
     def watch(kind, name, before=None, after=None):
         function = getattr(kind, name)

@@ -76,6 +76,16 @@ TEST(Check, another_type_or_root_is_said) {
             FaultKind::kRoot);
 }
 
+TEST(Check, a_call_more_is_named_though_the_rank_waits_in_a_later_one_of_the_usual_line) {
+  const auto usual = [](uint32_t rank) {
+    return Started(rank).Sum(0, 6).Sum(0, 6).Sum(0, 6).Sum(0, 6).Take();
+  };
+  const CheckFault fault = OnlyFault(
+      {usual(0), Started(1).Sum(0, 6).Sum(0, 6).Sum(0, 17).Sum(0, 6).Sum(0, 6).Take(), usual(2)});
+  EXPECT_EQ(fault.kind, FaultKind::kLeftEarly);
+  EXPECT_TRUE(NamesLine(fault, 1, 17)) << fault.sentence;
+}
+
 TEST(Check, a_call_that_one_rank_leaves_out_is_named) {
   const auto whole = [](uint32_t rank) {
     return Started(rank).Sum(0, 10).Sum(0, 11, 16).Sum(0, 12, 32).Sum(0, 13, 64).Take();
