@@ -280,21 +280,28 @@ def _tell_calls(c10d):
 
     def tell_line():
         told[0] += 1
-        introduce()
+        given_at = introduce()
         frame = line_of(sys._getframe().f_back)
-        if frame is None or not is_own(frame.f_code.co_filename):
+        is_others = frame is None or not is_own(frame.f_code.co_filename)
+        line = given_at if is_others else None
+        if is_others and not line:
             main = line_of(sys._current_frames().get(threading.main_thread().ident))
             # Hooks of packages on autograd's threads work for what the main thread calls.
             if frame is None or (main is not None and is_own(main.f_code.co_filename)
                                  and not is_of_python_thread(frame)):
                 frame = main
-        if frame is not None:
+        if not line and frame is not None:
             line = line_text(frame)
             if conditions and line not in markers:
                 conditions.see(frame)
+        if line:
             tell(line)
             if moves_objects(sys._getframe().f_back, frame):
                 tell("prism:objects:")
+
+    def own_line(frame):
+        frame = line_of(frame)
+        return line_text(frame) if frame is not None and is_own(frame.f_code.co_filename) else None
 
     def is_own(file):
         return not file.startswith(frameworks) and f"{os.sep}site-packages{os.sep}" not in file
@@ -319,7 +326,7 @@ def _tell_calls(c10d):
         return make_group(*positional, **named)
 
     c10d._new_process_group_helper = make_and_tell
-    introduce = _tell_threads(tell, is_of_python_thread)
+    introduce = _tell_threads(tell, is_of_python_thread, own_line)
     _watch_buffers(c10d, tell, lambda frame: line_text(line_of(frame) or frame))
     _tell_store(c10d, tell, tell_line, frameworks, told)
     _shim.prism_shim_report_lines_by(ctypes.py_object(tell_line))

@@ -10,9 +10,10 @@ import sys
 import threading
 
 
-def _tell_threads(tell, is_of_python_thread):
-    """Returns what a thread calls before its calls of other ranks. One that makes none says nothing,
-    since one that says something no longer sleeps for real, but passes on what it has heard.
+def _tell_threads(tell, is_of_python_thread, own_line):
+    """Returns what a thread calls before its calls of other ranks, and which returns where the program
+    has given it its work, by `own_line`. One that makes none says nothing, since one that says
+    something no longer sleeps for real, but passes on what it has heard.
     """
     import concurrent.futures.thread
 
@@ -24,6 +25,7 @@ def _tell_threads(tell, is_of_python_thread):
             self.word = {}   # its own, if it has made no call since
             self.key = next(numbers)
             self.is_known = False
+            self.line = None  # where it was given its work
 
     own = Own()
 
@@ -46,13 +48,13 @@ def _tell_threads(tell, is_of_python_thread):
     def introduce():
         own.word = {}
         is_main = threading.get_ident() == threading.main_thread().ident
-        if own.is_known or not (is_main or is_of_python_thread(sys._getframe())):
-            return
-        own.is_known = True
-        if not is_main:
-            tell(f"prism:thread:{int(threading.current_thread().daemon)}")
-        heard, own.heard = own.heard, {}
-        hear(heard)
+        if not own.is_known and (is_main or is_of_python_thread(sys._getframe())):
+            own.is_known = True
+            if not is_main:
+                tell(f"prism:thread:{int(threading.current_thread().daemon)}")
+            heard, own.heard = own.heard, {}
+            hear(heard)
+        return own.line
 
     def watch(kind, name, before=None, after=None):
         function = getattr(kind, name)
@@ -79,11 +81,20 @@ def _tell_threads(tell, is_of_python_thread):
     def take_if(is_there):
         return lambda self: take(self) if is_there(self) else None
 
+    def start(self):
+        self._prism_line = own_line(sys._getframe()) or own.line
+        leave(self)
+
+    def begin(self):
+        own.line = getattr(self, "_prism_line", None)
+        take(self)
+
     def submit(self, function, *given):
-        said = word()
+        said, line = word(), own_line(sys._getframe()) or own.line
 
         @functools.wraps(function)
         def run(*arguments, **named):
+            own.line = line
             hear(said)
             return function(*arguments, **named)
 
@@ -98,8 +109,8 @@ def _tell_threads(tell, is_of_python_thread):
             hear(words.pop(0))
 
     thread, future = threading.Thread, concurrent.futures.Future
-    watch(thread, "start", before=leave)
-    watch(thread, "_bootstrap_inner", before=take, after=leave)
+    watch(thread, "start", before=start)
+    watch(thread, "_bootstrap_inner", before=begin, after=leave)
     watch(thread, "join", after=take_if(lambda self: not self.is_alive()))
     watch(threading.Event, "set", before=leave)
     watch(threading.Event, "wait", after=take_if(threading.Event.is_set))

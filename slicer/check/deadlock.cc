@@ -101,14 +101,15 @@ std::optional<CallId> LastLike(const Execution& execution, CallId id, uint32_t r
   return calls.empty() ? std::nullopt : std::optional(calls.back());
 }
 
-// It has not left, but goes no further itself.
-bool IsWaiting(const Execution& execution, uint32_t index) {
+// Where it waits, if it has not left, but goes no further itself.
+std::optional<CallId> OpenCall(const Execution& execution, uint32_t index) {
+  std::optional<CallId> open;
   for (uint16_t stream = 0; stream < execution.StreamsOf(index); ++stream) {
-    if (execution.FirstOpen(index, stream)) {
-      return true;
-    }
+    const std::optional<CallId> first = execution.FirstOpen(index, stream);
+    const bool is_said = open && execution.CallOf(*open).source > 0;
+    open = first && !is_said ? first : open;
   }
-  return false;
+  return open;
 }
 
 std::string EndOf(const Execution& execution, uint32_t index, bool several) {
@@ -116,7 +117,7 @@ std::string EndOf(const Execution& execution, uint32_t index, bool several) {
   if (rank.end != CallsEnd::kExit) {
     return FailureText(execution, index, several);
   }
-  if (IsWaiting(execution, index)) {
+  if (OpenCall(execution, index)) {
     return several ? "never make this call" : "never makes this call";
   }
   const std::string steps =
@@ -135,8 +136,10 @@ CheckFault LeftFault(const Execution& execution, const Left& left) {
   std::ranges::transform(waiting, std::back_inserter(there), &CallId::rank);
   const std::vector<Rank> gone = NamesOf(execution, left.ranks);
   const uint32_t first_gone = left.ranks.front();
-  const bool has_left =
-      execution.ranks()[first_gone].end != CallsEnd::kExit || !IsWaiting(execution, first_gone);
+  const std::optional<CallId> meanwhile = execution.ranks()[first_gone].end == CallsEnd::kExit
+                                              ? OpenCall(execution, first_gone)
+                                              : std::nullopt;
+  const bool has_left = !meanwhile;
   CheckFault fault = {.kind = has_left ? FaultKind::kLeftEarly : FaultKind::kMissingCall};
   fault.sentence = fmt::format(
       "{} for ever in {} of {}: {} {}", RanksDo(NamesOf(execution, there), "waits", "wait"),
@@ -155,6 +158,12 @@ CheckFault LeftFault(const Execution& execution, const Left& left) {
                                         RankOf(execution, *last).value(),
                                         CallAtLine(execution, *last)));
     }
+  }
+  if (meanwhile && execution.CallOf(*meanwhile).source > 0) {
+    fault.calls.push_back(MakeFaultCall(execution, *meanwhile));
+    fault.notes.push_back(
+        fmt::format("rank {} waits in {} of {} instead", RankOf(execution, *meanwhile).value(),
+                    CallAtLine(execution, *meanwhile), GroupText(execution, *meanwhile)));
   }
   AddShift(execution, first, left.ranks.front(), &fault);
   if (std::string text = WatchdogText(execution, first, meeting.number); !text.empty()) {

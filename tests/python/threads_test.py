@@ -15,6 +15,7 @@ def watch():
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     notes = []
+    lines = {}  # where the thread of a call was given its work
 
     def tell(text):
         notes.append(text.replace("prism:", ""))
@@ -24,16 +25,21 @@ def watch():
             frame = frame.f_back
         return frame.f_code.co_name == "_bootstrap"
 
-    introduce = module._tell_threads(tell, is_of_python_thread)
+    def line_of(frame):
+        while frame is not None and frame.f_code.co_filename != __file__:
+            frame = frame.f_back
+        return None if frame is None else frame.f_code.co_name
+
+    introduce = module._tell_threads(tell, is_of_python_thread, line_of)
 
     def call(name):
-        introduce()
+        lines[name] = introduce()
         notes.append(name)
 
-    return notes, call
+    return notes, call, lines
 
 
-NOTES, CALL = watch()  # classes of Python's are changed once
+NOTES, CALL, LINES = watch()  # classes of Python's are changed once
 
 
 class Threads(unittest.TestCase):
@@ -48,6 +54,15 @@ class Threads(unittest.TestCase):
         numbers = [note.split(":")[1] for note in NOTES if note.startswith(("word", "heard"))]
         self.assertEqual(numbers[:2], [numbers[0]] * 2)
         self.assertEqual(numbers[2:], [numbers[2]] * 2)
+
+    def test_where_it_was_given_its_work(self):
+        thread = threading.Thread(target=CALL, args=("started",))
+        thread.start()
+        thread.join()
+        concurrent.futures.ThreadPoolExecutor(1).submit(CALL, "submitted").result()
+        name = "test_where_it_was_given_its_work"
+        self.assertEqual([LINES[each] for each in ("before", "started", "submitted")],
+                         [None, name, name])
 
     def test_one_that_is_started_and_joined(self):
         thread = threading.Thread(target=CALL, args=("joined",))

@@ -86,6 +86,16 @@ TEST(Check, a_call_more_is_named_though_the_rank_waits_in_a_later_one_of_the_usu
   EXPECT_TRUE(NamesLine(fault, 1, 17)) << fault.sentence;
 }
 
+TEST(Check, a_rank_that_makes_another_group_instead_is_named_with_that) {
+  const auto made = [](uint32_t rank, uint64_t identity, const std::vector<uint32_t>& members) {
+    return Started(rank).Communicator(identity, members, 9).Take();
+  };
+  const CheckFault fault =
+      OnlyFault({made(0, 8, {0, 1}), made(1, 9, {1, 2}), Started(2).Sum(0, 10).Take()});
+  EXPECT_EQ(fault.kind, FaultKind::kMissingCall);
+  EXPECT_TRUE(NamesLine(fault, 0, 9) && NamesLine(fault, 1, 9)) << fault.sentence;
+}
+
 TEST(Check, a_call_that_one_rank_leaves_out_is_named) {
   const auto whole = [](uint32_t rank) {
     return Started(rank).Sum(0, 10).Sum(0, 11, 16).Sum(0, 12, 32).Sum(0, 13, 64).Take();
