@@ -108,7 +108,6 @@ replayer::OpPosition Coordinator::EndOf(Rank rank) const {
 
 void Coordinator::Take(WireReader* events) {
   while (!events->empty()) {
-    ++taken_;
     TakeOne(GetEvent(events));
   }
 }
@@ -392,21 +391,13 @@ bool Coordinator::finished() const {
   return engine_done_ && all_left();
 }
 
-std::vector<std::string> Coordinator::Deadlock(const std::map<int32_t, std::string>& stuck) const {
-  std::vector<std::string> elsewhere;
+std::vector<std::string> Coordinator::Deadlock() const {
   for (const auto& [rank, member] : members_) {
-    const auto found = stuck.find(static_cast<int32_t>(rank.value()));
     if (!member.left && member.waiting.empty()) {
-      if (found == stuck.end()) {
-        return {};
-      }
-      elsewhere.push_back(found->second);
+      return {};
     }
   }
-  std::vector<std::string> stall =
-      engine_done_ ? std::vector<std::string>() : engine_.DescribeStall();
-  stall.insert(stall.begin(), elsewhere.begin(), elsewhere.end());
-  return stall;
+  return engine_done_ ? std::vector<std::string>() : engine_.DescribeStall();
 }
 
 DurationNs Coordinator::extra_host_ns() const {

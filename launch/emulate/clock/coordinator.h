@@ -51,12 +51,7 @@ class Coordinator {
   [[nodiscard]] std::optional<Rank> departed() const { return departed_; }
 
   // Not empty when all sandbox ranks wait and nothing can end their wait: who waits for whom.
-  // `stuck`: numbers of ranks that wait elsewhere, with what for.
-  [[nodiscard]] std::vector<std::string> Deadlock(
-      const std::map<int32_t, std::string>& stuck) const;
-
-  // Of what sandbox ranks did.
-  [[nodiscard]] int64_t taken() const { return taken_; }
+  [[nodiscard]] std::vector<std::string> Deadlock() const;
 
   // Results, once finished.
   [[nodiscard]] replayer::ReplayResult Summarise() { return engine_.Summarise(); }
@@ -117,7 +112,6 @@ class Coordinator {
   replayer::Engine engine_;
   std::map<Rank, Member> members_;
   int64_t extra_waits_ = 0;
-  int64_t taken_ = 0;
   bool engine_done_ = false;
   std::string departure_;
   std::optional<Rank> departed_;  // the first

@@ -13,7 +13,6 @@
 #include "launch/emulate/run/master.h"
 #include "launch/emulate/run/messages.h"
 #include "launch/inputs/perturbation.h"
-#include "launch/process/stop_watch.h"
 #include "launch/process/wire.h"
 #include "slicer/stitch/adopt.h"
 
@@ -39,31 +38,6 @@ void AddWarnings(const Coordinator& coordinator, std::vector<graph::Warning>* wa
   }
 }
 
-// What ends all progress, if nothing else can happen. Who waits for a key of the store, or computes
-// before its next call, is no different at first.
-class StallWatcher {
- public:
-  std::string Find(const Coordinator& coordinator, const StoreServer* store) {
-    if (seen_ != coordinator.taken()) {
-      seen_ = coordinator.taken();
-      since_ = StopWatch();
-    }
-    const bool is_still = store != nullptr && since_.Seconds() > kStillSeconds;
-    const std::vector<std::string> stall =
-        coordinator.Deadlock(is_still ? store->StuckRanks() : std::map<int32_t, std::string>());
-    return stall.empty()
-               ? ""
-               : fmt::format("the sandbox ranks wait for something that never comes:\n  {}",
-                             fmt::join(stall, "\n  "));
-  }
-
- private:
-  static constexpr double kStillSeconds = 20;
-
-  int64_t seen_ = 0;
-  StopWatch since_;
-};
-
 }  // namespace
 
 // Warns of a report line by line, and of its consequence.
@@ -76,7 +50,6 @@ void Master::WarnOf(const std::string& trouble, const std::string& consequence) 
 }
 
 Status Master::EmulateUntilDone(Coordinator& coordinator, StoreServer* store) {
-  StallWatcher stall;
   bool reported = false;
   std::string reported_trouble;
   while (!coordinator.finished()) {
@@ -94,7 +67,11 @@ Status Master::EmulateUntilDone(Coordinator& coordinator, StoreServer* store) {
     progress_.Update(coordinator.progress());
     std::string trouble = coordinator.departure();
     if (trouble.empty()) {
-      trouble = stall.Find(coordinator, store);
+      const std::vector<std::string> stall = coordinator.Deadlock();
+      if (!stall.empty()) {
+        trouble = fmt::format("the sandbox ranks wait for something that never comes:\n  {}",
+                              fmt::join(stall, "\n  "));
+      }
     }
     if (reported && coordinator.all_left() && !coordinator.finished()) {
       return RunFailed(reported_trouble);  // no rank is left for a watchdog to end

@@ -93,11 +93,6 @@ Result<std::unique_ptr<StoreServer>> StoreServer::Start(const StoreServerOptions
   return server;
 }
 
-std::map<int32_t, std::string> StoreServer::StuckRanks() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return stuck_;
-}
-
 WrittenKeys StoreServer::End() {
   if (thread_.joinable()) {
     eventfd_write(wake_, 1);
@@ -292,10 +287,8 @@ std::string StoreServer::Describe(const Connection& connection,
 // all that remain wait.
 void StoreServer::WatchWaits() {
   const int64_t now = NowMs();
-  const bool is_still = now - last_change_ms_ >= 2 * options_.blocked_after_ms;
   std::set<uint64_t> alive;
   std::set<uint64_t> waiting;
-  std::map<int32_t, std::string> stuck;
   std::string blocked;
   for (auto& [descriptor, connection] : connections_) {
     if (connection->process == 0 || connection->address == kLoopback) {
@@ -319,10 +312,6 @@ void StoreServer::WatchWaits() {
     waiting.insert(connection->process);
     const std::string line = "waits for " + Describe(*connection, found->second);
     blocked += "\n" + line;
-    const auto rank = rank_of_process_.find(connection->process);
-    if (is_still && rank != rank_of_process_.end()) {
-      stuck[rank->second] = line;
-    }
     if (!connection->reported && now - connection->waits_since_ms >= options_.blocked_after_ms) {
       connection->reported = true;
       Report(line);
@@ -330,9 +319,8 @@ void StoreServer::WatchWaits() {
   }
   const bool all_came =
       static_cast<int32_t>(rank_of_process_.size()) >= options_.ranks.present && !alive.empty();
-  const std::lock_guard<std::mutex> lock(mutex_);
-  stuck_ = std::move(stuck);
-  if (all_came && alive == waiting && is_still) {
+  if (all_came && alive == waiting && now - last_change_ms_ >= 2 * options_.blocked_after_ms) {
+    const std::lock_guard<std::mutex> lock(mutex_);
     if (status_.ok()) {
       status_ = RunFailed(
           "every sandbox rank waits for a key that no sandbox rank has set and that no absent rank "
@@ -379,7 +367,7 @@ void StoreServer::Serve() {
     if (polled[1].revents != 0) {
       Accept();
     }
-    if (anybody_waits || !stuck_.empty()) {
+    if (anybody_waits) {
       WatchWaits();
     }
   }

@@ -67,10 +67,6 @@ class StoreServer {
   // before.
   [[nodiscard]] Status status() const;
 
-  // The ranks that wait for keys, and for which, once no client has sent anything for as long as
-  // would end the run if all waited.
-  [[nodiscard]] std::map<int32_t, std::string> StuckRanks() const;
-
   // Ends the server: what its clients have written.
   WrittenKeys End();
 
@@ -112,9 +108,8 @@ class StoreServer {
   int64_t last_change_ms_ = 0;
   std::atomic<int64_t> request_count_{0};
 
-  mutable std::mutex mutex_;  // the three below
+  mutable std::mutex mutex_;  // the two below
   Status status_;
-  std::map<int32_t, std::string> stuck_;
   std::vector<std::string> reports_;
 
   std::thread thread_;  // last: uses all of the above
