@@ -630,6 +630,36 @@ def _remember_layouts(mesh_layout):
         layout.check_non_overlap = functools.cache(layout.check_non_overlap)
 
 
+def _consolidate_without_absent(zero):
+    """ZeroRedundancyOptimizer, whose state all ranks send one after the other: of an absent one nothing
+    is known but which parameters are its. All calls are made.
+    """
+    broadcast, optimizer = zero._broadcast_object, zero.ZeroRedundancyOptimizer
+    consolidate = optimizer.consolidate_state_dict
+    running = []
+
+    def broadcast_any(obj, src_rank, *rest, **named):
+        try:
+            return broadcast(obj, src_rank, *rest, **named)
+        except Exception:  # what came is no object
+            if not running or _shim.prism_shim_rank_is_present(src_rank):
+                raise
+        _shim.prism_shim_count(
+            b"checkpoint_of_absent_ranks:the optimizer's state of absent ranks is empty")
+        rank = zero.dist.get_group_rank(running[0].process_group, src_rank)
+        return {"state": {},
+                "param_groups": [{**group, "params": list(range(len(group["params"])))}
+                                 for group in running[0]._partition_parameters()[rank]]}
+
+    @functools.wraps(consolidate)
+    def absent_aware(self, *given, **named):
+        running[:] = [self]
+        return consolidate(self, *given, **named)
+
+    zero._broadcast_object = broadcast_any
+    optimizer.consolidate_state_dict = absent_aware
+
+
 class _ChangeOnImport:
     """Changes modules that a program imports later, when their own code has run."""
 
@@ -653,6 +683,7 @@ class _ChangeOnImport:
 _changes = {
     "torch.distributed.distributed_c10d": _replace_bodies,
     "torch.distributed.elastic.rendezvous.dynamic_rendezvous": _add_absent_agents,
+    "torch.distributed.optim.zero_redundancy_optimizer": _consolidate_without_absent,
     "torch.distributed.pipelining._backward": _order_weights,
     "torch.distributed._mesh_layout": _remember_layouts,
     "torch.distributed.checkpoint.utils": _plan_without_absent,
