@@ -17,6 +17,8 @@
 namespace prism::slicer {
 namespace {
 
+constexpr size_t kShownOfCycle = 4;  // calls
+
 // Members that will never begin their part of a meeting, since they have ended.
 struct Left {
   uint32_t meeting = 0;
@@ -180,12 +182,18 @@ CheckFault CycleFault(const Execution& execution, const std::vector<CallId>& cyc
   fault.sentence = "ranks wait for each other in a circle: ";
   for (size_t i = 0; i < begun.size(); ++i) {
     const CallId next = begun[(i + 1) % begun.size()];
+    fault.ranks.push_back(RankOf(execution, begun[i]));
+    if (i >= kShownOfCycle) {
+      continue;
+    }
     fault.sentence +=
         fmt::format("{}rank {} waits in {} of {} for rank {}", i == 0 ? "" : ", ",
                     RankOf(execution, begun[i]).value(), CallAtLine(execution, begun[i]),
                     GroupText(execution, begun[i]), RankOf(execution, next).value());
-    fault.ranks.push_back(RankOf(execution, begun[i]));
     fault.calls.push_back(MakeFaultCall(execution, begun[i]));
+  }
+  if (begun.size() > kShownOfCycle) {
+    fault.sentence += fmt::format(", and so on ({} ranks)", begun.size());
   }
   if (!begun.empty()) {
     const uint32_t meeting = execution.MeetingsOf(begun.front()).front();
