@@ -287,7 +287,11 @@ int Run(const std::vector<std::string>& arguments) {
   if (status.ok()) {
     return kExitOk;
   }
-  const int code = Fail(kProgram, status, context->options.color);
+  std::string message = status.message();
+  if (const size_t more = message.find(kOutputHeading); more != message.npos) {
+    message.insert(more, "\nmore in the file FAILED of the output folder");
+  }
+  const int code = Fail(kProgram, Status(status.code(), message), context->options.color);
   if (!InterruptStatus().ok()) {
     session->Abort(code);  // other processes may be gone already: no normal end
   }

@@ -34,7 +34,7 @@ TARGETS = ["prism", "prism-emulate", "prism-published", "prism_plan", "prism_shi
            "prism_nvidia_smi"]
 SOURCES = ["launch/process/build_for_torch.sh", "launch/process/torch_sources.txt",
            "shim/rendezvous/absent_ranks_source.sh", "shim/rendezvous/absent_ranks.py",
-           "shim/rendezvous/rank_conditions.py"]
+           "shim/rendezvous/rank_conditions.py", "shim/rendezvous/threads.py"]
 ENTRY_POINTS = """[console_scripts]
 prism = prism_emulator_start:prism
 prism-emulate = prism_emulator_start:prism_emulate

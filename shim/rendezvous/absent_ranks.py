@@ -280,20 +280,28 @@ def _tell_calls(c10d):
 
     def tell_line():
         told[0] += 1
+        given_at = introduce()
         frame = line_of(sys._getframe().f_back)
-        if frame is None or not is_own(frame.f_code.co_filename):
+        is_others = frame is None or not is_own(frame.f_code.co_filename)
+        line = given_at if is_others else None
+        if is_others and not line:
             main = line_of(sys._current_frames().get(threading.main_thread().ident))
             # Hooks of packages on autograd's threads work for what the main thread calls.
             if frame is None or (main is not None and is_own(main.f_code.co_filename)
                                  and not is_of_python_thread(frame)):
                 frame = main
-        if frame is not None:
+        if not line and frame is not None:
             line = line_text(frame)
             if conditions and line not in markers:
                 conditions.see(frame)
+        if line:
             tell(line)
             if moves_objects(sys._getframe().f_back, frame):
                 tell("prism:objects:")
+
+    def own_line(frame):
+        frame = line_of(frame)
+        return line_text(frame) if frame is not None and is_own(frame.f_code.co_filename) else None
 
     def is_own(file):
         return not file.startswith(frameworks) and f"{os.sep}site-packages{os.sep}" not in file
@@ -318,6 +326,7 @@ def _tell_calls(c10d):
         return make_group(*positional, **named)
 
     c10d._new_process_group_helper = make_and_tell
+    introduce = _tell_threads(tell, is_of_python_thread, own_line)
     _watch_buffers(c10d, tell, lambda frame: line_text(line_of(frame) or frame))
     _tell_store(c10d, tell, tell_line, frameworks, told)
     _shim.prism_shim_report_lines_by(ctypes.py_object(tell_line))
@@ -621,6 +630,36 @@ def _remember_layouts(mesh_layout):
         layout.check_non_overlap = functools.cache(layout.check_non_overlap)
 
 
+def _consolidate_without_absent(zero):
+    """ZeroRedundancyOptimizer, whose state all ranks send one after the other: of an absent one nothing
+    is known but which parameters are its. All calls are made.
+    """
+    broadcast, optimizer = zero._broadcast_object, zero.ZeroRedundancyOptimizer
+    consolidate = optimizer.consolidate_state_dict
+    running = []
+
+    def broadcast_any(obj, src_rank, *rest, **named):
+        try:
+            return broadcast(obj, src_rank, *rest, **named)
+        except Exception:  # what came is no object
+            if not running or _shim.prism_shim_rank_is_present(src_rank):
+                raise
+        _shim.prism_shim_count(
+            b"checkpoint_of_absent_ranks:the optimizer's state of absent ranks is empty")
+        rank = zero.dist.get_group_rank(running[0].process_group, src_rank)
+        return {"state": {},
+                "param_groups": [{**group, "params": list(range(len(group["params"])))}
+                                 for group in running[0]._partition_parameters()[rank]]}
+
+    @functools.wraps(consolidate)
+    def absent_aware(self, *given, **named):
+        running[:] = [self]
+        return consolidate(self, *given, **named)
+
+    zero._broadcast_object = broadcast_any
+    optimizer.consolidate_state_dict = absent_aware
+
+
 class _ChangeOnImport:
     """Changes modules that a program imports later, when their own code has run."""
 
@@ -644,6 +683,7 @@ class _ChangeOnImport:
 _changes = {
     "torch.distributed.distributed_c10d": _replace_bodies,
     "torch.distributed.elastic.rendezvous.dynamic_rendezvous": _add_absent_agents,
+    "torch.distributed.optim.zero_redundancy_optimizer": _consolidate_without_absent,
     "torch.distributed.pipelining._backward": _order_weights,
     "torch.distributed._mesh_layout": _remember_layouts,
     "torch.distributed.checkpoint.utils": _plan_without_absent,

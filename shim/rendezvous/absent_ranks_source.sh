@@ -1,9 +1,9 @@
 #!/bin/sh
-# Prints absent_ranks_source.h: the texts of rank_conditions.py and absent_ranks.py, run as one.
+# Prints absent_ranks_source.h: the texts of the Python files of this folder, run as one.
 # Read by CMake and by launch/process/build_for_torch.sh.
 cd "$(dirname "$0")" || exit 1
 printf '#pragma once\n\nnamespace prism::shim {\n\ninline constexpr const char* kAbsentRanksSource ='
-for text in rank_conditions.py absent_ranks.py; do
+for text in rank_conditions.py threads.py absent_ranks.py; do
   printf '\n    R"PYTHON('
   cat "$text"
   printf ')PYTHON"'

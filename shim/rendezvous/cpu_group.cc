@@ -1,7 +1,5 @@
 #include "shim/rendezvous/cpu_group.h"
 
-#include <unistd.h>
-
 #include <array>
 #include <cstdlib>
 #include <numeric>
@@ -82,37 +80,20 @@ std::function<void()> CpuGroup::Tell(const std::string& channel, const std::stri
   if (identity_ == FnvHash("") || members_.empty()) {
     return nullptr;
   }
-  const bool on_side = prism_shim_is_on_side_thread();
-  const uint64_t number = NumberInOrder(channel, on_side ? gettid() : 0);
-  if (number == 0) {
-    TellUnknown();
-    return nullptr;
-  }
   std::ostringstream note;
-  note << (on_side ? "prism:side:cpu:" : "prism:cpu:") << identity_ << ":" << members_ << ":"
-       << channel << ":" << call;
+  note << (prism_shim_is_on_side_thread() ? "prism:side:cpu:" : "prism:cpu:") << identity_ << ":"
+       << members_ << ":" << channel << ":" << call;
   if (!prism_shim_cpu_tell(note.str().c_str(), CpuNote::kCall)) {
     return nullptr;
   }
+  const std::lock_guard<std::mutex> lock(mutex_);
   std::ostringstream wait;
-  wait << ":" << identity_ << ":" << channel << ":" << number;
+  wait << ":" << identity_ << ":" << channel << ":" << ++calls_[channel];
   return [text = wait.str()] {
     const std::string kind =
         prism_shim_is_on_side_thread() ? "prism:side:cpu-wait" : "prism:cpu-wait";
     prism_shim_cpu_tell((kind + text).c_str(), CpuNote::kOther);
   };
-}
-
-uint64_t CpuGroup::NumberInOrder(const std::string& channel, pid_t thread) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  Channel& known = channels_[channel];
-  if (known.thread && *known.thread != thread) {
-    known.by_turns =
-        known.by_turns || known.thread == 0 || thread == 0 || known.earlier.contains(thread);
-    known.earlier.insert(*known.thread);
-  }
-  known.thread = thread;
-  return known.by_turns ? 0 : ++known.calls;
 }
 
 void CpuGroup::TellUnknown() const {

@@ -3,15 +3,11 @@
 // because libtorch fixes the layout of that class.
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -53,8 +49,7 @@ class CpuGroup : public gloo::Context {
   void Run(const std::vector<CpuCall>& calls) const;
 
   // For prism check: a note of the call that begins (slicer/check/call_recorder.h), the next of its
-  // channel, whose calls run in order. What to call where it is waited for; empty: nobody asks, or
-  // several threads use the channel by turns, whose order is chance.
+  // channel, whose calls run in order. What to call where it is waited for; empty: nobody asks.
   std::function<void()> Tell(const std::string& channel, const std::string& call);
   // Likewise of a call that cannot be compared: it is not known whose or in what order it is.
   void TellUnknown() const;
@@ -64,23 +59,13 @@ class CpuGroup : public gloo::Context {
   void Submit(uint64_t queue, const c10::intrusive_ptr<CpuWork>& work);
 
  private:
-  // Of a channel's next call; 0: threads call by turns. `thread`: 0 is the main one.
-  uint64_t NumberInOrder(const std::string& channel, pid_t thread);
-
   uint64_t identity_;
   int rank_;
   int size_;
   CpuExchangeGroup* group_ = nullptr;
   std::string members_;  // as they are told; "": not known
   uint64_t sequence_ = 0;
-  struct Channel {
-    uint64_t calls = 0;
-    // The last of its threads, 0 for the main one, and those before.
-    std::optional<pid_t> thread;
-    std::set<pid_t> earlier;
-    bool by_turns = false;
-  };
-  std::map<std::string, Channel> channels_;
+  std::map<std::string, uint64_t> calls_;  // by channel, that were told
   std::mutex mutex_;
   std::map<uint64_t, std::unique_ptr<SerialQueue>> queues_;
 };

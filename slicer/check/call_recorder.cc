@@ -35,9 +35,13 @@ constexpr std::string_view kCpu = "cpu:";
 constexpr std::string_view kCpuWait = "cpu-wait:";
 constexpr std::string_view kCpuUnknown = "cpu-unknown:";
 constexpr std::string_view kObjects = "objects:";
+constexpr std::string_view kThread = "thread:";
+constexpr std::string_view kWord = "word:";
+constexpr std::string_view kHeard = "heard:";
 constexpr std::string_view kRank = "rank:";
 constexpr std::string_view kPlace = "place:";
 constexpr uint16_t kFirstCpuStream = 0x8000;  // of the process's streams: one for each channel
+constexpr uint16_t kFirstThread = 0xC000;     // likewise: one for each thread but the main one
 constexpr int32_t kFirstSteps = 4;
 constexpr int32_t kLeastSteps = 40;
 constexpr size_t kHashDigits = 40;  // of the name of a group that only its members make
@@ -50,13 +54,6 @@ DurationNs TimeoutOf(const RankCalls& calls, const std::vector<Rank>& members) {
   return group != calls.groups.rend() ? group->timeout_ns
          : calls.groups.empty()       ? 0
                                       : calls.groups.front().timeout_ns;
-}
-
-void Merge(const std::map<uint16_t, uint32_t>& from, std::map<uint16_t, uint32_t>* to) {
-  for (const auto& [stream, count] : from) {
-    uint32_t& known = (*to)[stream];
-    known = std::max(known, count);
-  }
 }
 
 }  // namespace
@@ -75,7 +72,7 @@ RankCalls CallRecorder::TakeCalls() {
 void CallRecorder::MarkDropped() {
   std::set<uint16_t> computing = {0};
   for (const auto& [stream, number] : numbers_) {
-    if (computing_.contains(stream)) {
+    if (computing_.contains(stream) || stream >= kFirstThread) {
       computing.insert(number);
     }
   }
@@ -149,7 +146,7 @@ void CallRecorder::See(const Record& record) {
       if (auto transfers = std::exchange(pending_[record.thread], {}); !transfers.empty()) {
         Call call = Begin(CallKind::kTransfers, record.thread);
         call.transfers = std::move(transfers);
-        AddOnStream(std::move(call), record.stream, false);
+        AddOnStream(std::move(call), record.stream, record.thread, false);
       }
       break;
     case RecordKind::kEventRecord:
@@ -171,7 +168,7 @@ void CallRecorder::See(const Record& record) {
       SeeStand(record);
       break;
     case RecordKind::kHostGap:
-      gap_ns_ += record.stream == 0 ? record.host_gap.duration_ns : 0;
+      threads_.Of(record.thread).gap_ns += record.stream == 0 ? record.host_gap.duration_ns : 0;
       break;
     default:
       break;
@@ -192,8 +189,12 @@ Status CallRecorder::SeeNote(const Record& record) {
       stream_.definitions().Name(channel::Table::kMarkerName, record.marker.name));
   std::string_view text = name;
   text.remove_prefix(text.starts_with(kPrefix) ? kPrefix.size() : text.size());
-  const bool on_side = text.starts_with(kSide);
-  text.remove_prefix(on_side ? kSide.size() : 0);
+  if (text.starts_with(kSide)) {
+    text.remove_prefix(kSide.size());
+    if (!threads_.Knows(record.thread)) {
+      BeginThread(record.thread, {.is_untimed = true});
+    }
+  }
   if (text.starts_with(kLine)) {
     SeeLine(text.substr(kLine.size()), record.thread);
   } else if (text.starts_with(kGroup)) {
@@ -201,10 +202,10 @@ Status CallRecorder::SeeNote(const Record& record) {
   } else if (text.starts_with(kStore)) {
     std::string_view rest = text.substr(kStore.size());
     const DurationNs timeout_ns = NumberIn(TakePart(&rest)) * kNsPerMs;
-    SeeStoreCall({.text = std::string(rest)}, timeout_ns, record.thread, on_side);
+    SeeStoreCall({.text = std::string(rest)}, timeout_ns, record.thread);
   } else if (text.starts_with(kStoreSet)) {
     SeeStoreCall({.text = std::string(text.substr(kStoreSet.size())), .is_set = true}, 0,
-                 record.thread, on_side);
+                 record.thread);
   } else if (text.starts_with(kStoreKey)) {
     if (!calls_.store_calls.empty()) {
       calls_.store_calls.back().keys.emplace_back(text.substr(kStoreKey.size()));
@@ -219,19 +220,22 @@ Status CallRecorder::SeeNote(const Record& record) {
     InternValue(calls_.changes, CalledChange{Begin(CallKind::kHostWait, record.thread).source,
                                              std::string(text.substr(kChange.size()))});
   } else if (text.starts_with(kCpu)) {
-    SeeCpuCall(text.substr(kCpu.size()), record.thread, on_side);
+    SeeCpuCall(text.substr(kCpu.size()), record.thread);
   } else if (text.starts_with(kCpuWait)) {
-    SeeCpuWait(text.substr(kCpuWait.size()), on_side);
+    SeeCpuWait(text.substr(kCpuWait.size()), record.thread);
   } else if (text.starts_with(kCpuUnknown)) {
     std::string_view rest = text.substr(kCpuUnknown.size());
     const std::string_view identity = TakePart(&rest);
-    calls_.communicators[CpuGroupOf(identity, rest)].hides_calls = true;
-    InternValue(calls_.assumptions,
-                fmt::format("calls of a CPU group with rank {}, which makes them on several "
-                            "threads by turns or receives from anybody, are in order",
-                            calls_.rank.value()));
+    SeeUnknown(CpuGroupOf(identity, rest));
   } else if (text.starts_with(kObjects)) {
     moving_objects_.insert(record.thread);
+  } else if (text.starts_with(kThread)) {
+    BeginThread(record.thread, {.is_daemon = text.substr(kThread.size()) == "1"});
+  } else if (text.starts_with(kWord)) {
+    threads_.LeaveWord(IdentityIn(text.substr(kWord.size())), record.thread,
+                       counts_[threads_.Of(record.thread).stream]);
+  } else if (text.starts_with(kHeard)) {
+    WaitFor(threads_.Hear(IdentityIn(text.substr(kHeard.size())), record.thread), record.thread);
   } else if (text.starts_with(kRank) || text.starts_with(kPlace)) {
     const bool is_place = text.starts_with(kPlace);
     std::string_view rest = text.substr(is_place ? kPlace.size() : kRank.size());
@@ -240,19 +244,25 @@ Status CallRecorder::SeeNote(const Record& record) {
   return OkStatus();
 }
 
-void CallRecorder::SeeStoreCall(CalledKeys called,
-                                DurationNs timeout_ns,
-                                uint16_t thread,
-                                bool on_side) {
+void CallRecorder::BeginThread(uint16_t thread, HostThread host) {
+  host.stream = NumberOf(static_cast<uint16_t>(kFirstThread + begun_threads_++));
+  threads_.Begin(thread, host);
+}
+
+void CallRecorder::SeeUnknown(uint32_t communicator) {
+  calls_.communicators[communicator].hides_calls = true;
+  InternValue(calls_.assumptions,
+              fmt::format("calls of a group with rank {}, which makes them on several threads in "
+                          "an order by chance or receives from anybody, are in order",
+                          calls_.rank.value()));
+}
+
+void CallRecorder::SeeStoreCall(CalledKeys called, DurationNs timeout_ns, uint16_t thread) {
   Call call = Begin(CallKind::kStore, thread);
   call.object = static_cast<uint32_t>(calls_.store_calls.size());
   call.timeout_ns = timeout_ns;
   calls_.store_calls.push_back(std::move(called));
-  if (on_side) {
-    AddOnSide(std::move(call), CpuStreamOf("store", fmt::format("{}", thread)));
-  } else {
-    AddOnHost(std::move(call));
-  }
+  AddOnHost(std::move(call), thread);
 }
 
 void CallRecorder::SeeLine(std::string_view text, uint16_t thread) {
@@ -275,7 +285,7 @@ void CallRecorder::SeeGroup(std::string_view text, uint16_t thread) {
   Call call = Begin(CallKind::kMakeGroup, thread);
   call.object = static_cast<uint32_t>(calls_.groups.size());
   calls_.groups.push_back(std::move(group));
-  AddOnHost(std::move(call));
+  AddOnHost(std::move(call), thread);
 }
 
 uint32_t CallRecorder::CpuGroupOf(std::string_view identity, std::string_view members) {
@@ -295,7 +305,7 @@ uint16_t CallRecorder::CpuStreamOf(std::string_view identity, std::string_view c
   return cpu_streams_.try_emplace(fmt::format("{}:{}", identity, channel), next).first->second;
 }
 
-void CallRecorder::SeeCpuCall(std::string_view text, uint16_t thread, bool on_side) {
+void CallRecorder::SeeCpuCall(std::string_view text, uint16_t thread) {
   const std::string_view identity = TakePart(&text);
   const uint32_t group = CpuGroupOf(identity, TakePart(&text));
   const std::string_view channel = TakePart(&text);
@@ -323,26 +333,13 @@ void CallRecorder::SeeCpuCall(std::string_view text, uint16_t thread, bool on_si
         bytes < 0 ? DataType::kUnknown : DataTypeNamed(text).value_or(DataType::kUnknown);
   }
   const uint16_t stream = CpuStreamOf(identity, channel);
-  if (on_side) {
-    AddOnSide(std::move(call), stream);
-  } else {
-    AddOnStream(std::move(call), stream, false);
-  }
+  AddOnStream(std::move(call), stream, thread, false);
 }
 
-void CallRecorder::SeeCpuWait(std::string_view text, bool on_side) {
+void CallRecorder::SeeCpuWait(std::string_view text, uint16_t thread) {
   const std::string_view identity = TakePart(&text);
-  const uint16_t stream = CpuStreamOf(identity, TakePart(&text));
-  const auto number = numbers_.find(stream);
-  if (number == numbers_.end()) {
-    return;
-  }
-  const Clock clock = {{number->second, static_cast<uint32_t>(NumberIn(text))}};
-  if (on_side) {
-    Merge(clock, &awaited_);
-  } else {
-    WaitFor(clock);
-  }
+  const uint16_t stream = NumberOf(CpuStreamOf(identity, TakePart(&text)));
+  WaitFor({{stream, static_cast<uint32_t>(NumberIn(text))}}, thread);
 }
 
 // As a rank of the job.
@@ -378,7 +375,7 @@ void CallRecorder::SeeCommunicator(const Record& record) {
   calls_.communicators.push_back(std::move(communicator));
   Call call = Begin(CallKind::kMakeCommunicator, record.thread);
   call.object = index;
-  AddOnHost(std::move(call));
+  AddOnHost(std::move(call), record.thread);
 }
 
 bool CallRecorder::IsBarrier(uint32_t context) const {
@@ -397,7 +394,7 @@ void CallRecorder::SeeCollective(const Record& record) {
                 .reduce = static_cast<graph::ReduceOp>(body.reduce),
                 .root = RootOf(call.object, body.root),
                 .bytes = body.bytes};
-  AddOnStream(std::move(call), record.stream, body.grouped_with_next != 0);
+  AddOnStream(std::move(call), record.stream, record.thread, body.grouped_with_next != 0);
 }
 
 void CallRecorder::SeeTransfer(const Record& record) {
@@ -415,46 +412,52 @@ void CallRecorder::SeeTransfer(const Record& record) {
 void CallRecorder::SeeSync(const Record& record) {
   switch (record.sync.kind) {
     case channel::SyncKind::kStream:
-      WaitFor(tails_[record.stream]);
+      WaitFor(tails_[record.stream], record.thread);
       break;
     case channel::SyncKind::kEvent:
-      WaitFor(events_[record.sync.event]);
+      WaitFor(events_[record.sync.event], record.thread);
       break;
     case channel::SyncKind::kDevice: {
       Clock all;
       for (auto tail = tails_.begin(); tail != tails_.lower_bound(kFirstCpuStream); ++tail) {
         Merge(tail->second, &all);
       }
-      WaitFor(all);
+      WaitFor(all, record.thread);
       break;
     }
   }
 }
 
-void CallRecorder::WaitFor(const Clock& clock) {
+void CallRecorder::WaitFor(const Clock& clock, uint16_t thread) {
   Merge(clock, &awaited_);
-  Call call = {.kind = CallKind::kHostWait, .step = steps() - 1};
+  Clock& waited = threads_.Of(thread).waited;
+  Call call = Begin(CallKind::kHostWait, thread);
+  call.source = 0;
   for (const auto& [stream, count] : clock) {
-    if (waited_[stream] < count) {
+    if (waited[stream] < count) {
       call.needs.push_back({stream, count});
     }
   }
   if (!call.needs.empty()) {
-    Merge(clock, &waited_);
-    AddOnHost(std::move(call));
+    Merge(clock, &waited);
+    AddOnHost(std::move(call), thread);
   }
 }
 
-Call CallRecorder::Begin(CallKind kind, uint16_t thread) const {
-  Call call = {.kind = kind, .step = stream_.iteration()};
+Call CallRecorder::Begin(CallKind kind, uint16_t thread) {
+  const HostThread& host = threads_.Of(thread);
+  Call call = {.kind = kind, .step = stream_.iteration(), .is_untimed = host.is_untimed};
+  call.is_of_daemon = host.is_daemon;
+  call.thread = host.stream;
   const auto line = line_.find(thread);
   call.source = line == line_.end() ? 0 : line->second;
   return call;
 }
 
-void CallRecorder::AddOnHost(Call call) {
-  call.gap_ns = std::exchange(gap_ns_, 0);
-  ++counts_[0];
+void CallRecorder::AddOnHost(Call call, uint16_t thread) {
+  call.gap_ns = std::exchange(threads_.Of(thread).gap_ns, 0);
+  call.stream = call.thread;
+  ++counts_[call.stream];
   calls_.calls.push_back(std::move(call));
 }
 
@@ -463,29 +466,25 @@ uint16_t CallRecorder::NumberOf(uint16_t stream) {
   return numbers_.try_emplace(stream, next).first->second;
 }
 
-// It is not known what the host has done before it.
-void CallRecorder::AddOnSide(Call call, uint16_t stream) {
-  call.stream = NumberOf(stream);
-  call.is_on_side = true;
-  uint32_t& count = counts_[call.stream];
-  if (count > 0) {
-    call.needs = {{call.stream, count}};
+void CallRecorder::AddOnStream(Call call, uint16_t stream, uint16_t thread, bool grouped) {
+  const uint32_t communicator =
+      call.transfers.empty() ? call.object : call.transfers.front().communicator;
+  // Those of a channel of a CPU group, or of a communicator, come in order.
+  if (!threads_.CallInOrder(stream < kFirstCpuStream ? communicator : uint32_t{stream} << 16U,
+                            thread)) {
+    SeeUnknown(communicator);
   }
-  tails_[stream] = {{call.stream, ++count}};
-  calls_.calls.push_back(std::move(call));
-}
-
-void CallRecorder::AddOnStream(Call call, uint16_t stream, bool grouped) {
+  HostThread& host = threads_.Of(thread);
   const uint16_t number = NumberOf(stream);
   call.stream = number;
-  call.gap_ns = gap_ns_;
+  call.gap_ns = host.gap_ns;
   if (!std::exchange(group_open_, grouped)) {
     group_needs_.clear();
-    if (counts_[0] > 0) {
-      group_needs_.push_back({0, counts_[0]});
+    if (const uint32_t count = counts_[host.stream]; count > 0) {
+      group_needs_.push_back({host.stream, count});
     }
     for (const auto& [other, count] : tails_[stream]) {
-      if (waited_[other] < count) {
+      if (host.waited[other] < count) {
         group_needs_.push_back({other, count});
       }
     }

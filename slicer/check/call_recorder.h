@@ -15,7 +15,9 @@
 // changed. "prism:rank:NUMBER:LINE:FILE" and "prism:place:…" are what
 // shim/rendezvous/rank_conditions.py finds. "prism:device:NODE:DEVICE" stands before a new
 // communicator: its GPU. What another of Python's threads than the main one does in CPU groups or
-// with the store begins with "prism:side:".
+// with the store begins with "prism:side:"; "prism:thread:IS_DAEMON" says of a record's thread that
+// it is a new one of these, "prism:word:NUMBER" that a thread leaves word of what it has done, and
+// "prism:heard:NUMBER" that another one goes on upon that (host_threads.h).
 #pragma once
 
 #include <cstddef>
@@ -31,6 +33,7 @@
 #include "graph/base/status.h"
 #include "shim/channel/messages.h"
 #include "slicer/check/calls.h"
+#include "slicer/check/host_threads.h"
 #include "slicer/record/op_stream.h"
 
 namespace prism::slicer {
@@ -53,18 +56,17 @@ class CallRecorder {
   [[nodiscard]] bool HasSeenAllTwice() const;
 
  private:
-  // By stream: how many of its calls have to end.
-  using Clock = std::map<uint16_t, uint32_t>;
-
   void See(const channel::Record& record);
   void EndStep();
   Status SeeNote(const channel::Record& record);
   void SeeLine(std::string_view text, uint16_t thread);
   void SeeGroup(std::string_view text, uint16_t thread);
   void SeeStand(const channel::Record& record);
-  void SeeStoreCall(CalledKeys called, DurationNs timeout_ns, uint16_t thread, bool on_side);
-  void SeeCpuCall(std::string_view text, uint16_t thread, bool on_side);
-  void SeeCpuWait(std::string_view text, bool on_side);
+  void BeginThread(uint16_t thread, HostThread host);
+  void SeeStoreCall(CalledKeys called, DurationNs timeout_ns, uint16_t thread);
+  void SeeCpuCall(std::string_view text, uint16_t thread);
+  void SeeCpuWait(std::string_view text, uint16_t thread);
+  void SeeUnknown(uint32_t communicator);
   uint16_t CpuStreamOf(std::string_view identity, std::string_view channel);
   [[nodiscard]] int32_t RootOf(uint32_t communicator, int64_t root) const;
   uint32_t CpuGroupOf(std::string_view identity, std::string_view members);
@@ -72,13 +74,12 @@ class CallRecorder {
   void SeeCollective(const channel::Record& record);
   void SeeTransfer(const channel::Record& record);
   void SeeSync(const channel::Record& record);
-  void WaitFor(const Clock& clock);
+  void WaitFor(const Clock& clock, uint16_t thread);
   void MarkDropped();
-  void AddOnHost(Call call);
-  void AddOnStream(Call call, uint16_t stream, bool grouped);
-  void AddOnSide(Call call, uint16_t stream);
+  void AddOnHost(Call call, uint16_t thread);
+  void AddOnStream(Call call, uint16_t stream, uint16_t thread, bool grouped);
   [[nodiscard]] uint16_t NumberOf(uint16_t stream);
-  [[nodiscard]] Call Begin(CallKind kind, uint16_t thread) const;
+  [[nodiscard]] Call Begin(CallKind kind, uint16_t thread);
   [[nodiscard]] bool IsBarrier(uint32_t context) const;
 
   OpStream stream_;
@@ -93,14 +94,14 @@ class CallRecorder {
   std::map<uint16_t, Clock> tails_;              // by the process's streams
   std::map<uint32_t, Clock> events_;
   std::map<uint16_t, std::vector<CalledTransfer>> pending_;  // by thread
-  Clock waited_;                                             // what the host has waited for
-  Clock awaited_;                                            // likewise, or any other stream
+  HostThreads threads_;
+  Clock awaited_;  // what a thread or another stream has waited for
   std::map<uint16_t, std::pair<int32_t, int32_t>> devices_;  // by thread, of its next communicator
   std::set<uint16_t> overlapping_;                           // threads: of their next collective
   std::set<uint16_t> computing_;                             // the process's streams with kernels
   std::map<std::vector<Rank>, uint32_t> nameless_;           // communicators without a group
-  DurationNs gap_ns_ = 0;
   int32_t groups_for_all_ = 0;
+  uint16_t begun_threads_ = 0;         // besides the main one
   std::map<uint64_t, int32_t> kinds_;  // of steps: how often each was seen
   int32_t last_new_kind_ = 0;
   size_t step_begin_ = 0;  // of RankCalls::calls

@@ -1,10 +1,10 @@
 // What one rank of a program does with other ranks, from its first group to its exit: the calls
 // that `prism check` compares across ranks. Made by call_recorder.h from the records of a process.
 //
-// Calls of one stream run in order. Others need what the host or their stream has waited for: a
-// need says that the first `count` calls of a stream have ended. What blocks the host (a wait, a
-// new communicator) is a call of stream 0, and all later calls need it, so that needs say
-// everything about order, and neither kernels nor events appear.
+// Calls of one stream run in order. Others need what their thread or stream has waited for: a need
+// says that the first `count` calls of a stream have ended. What blocks a thread (a wait, a new
+// communicator) is a call of the thread's own stream, for the main one stream 0, and all its later
+// calls need it, so that needs say everything about order, and neither kernels nor events appear.
 #pragma once
 
 #include <cstdint>
@@ -86,8 +86,10 @@ struct Call {
   bool is_barrier = false;            // a collective that the program called so
   bool overlaps = false;              // its buffers do, other than NCCL allows
   bool is_dropped = false;            // nothing waits for it, on a stream of no kernels
-  bool is_on_side = false;            // of a thread that is not the host's: its time is not known
-  DurationNs gap_ns = 0;              // that the host slept since the last call of stream 0
+  bool is_untimed = false;            // it is not known when its thread has begun
+  bool is_of_daemon = false;          // of a thread for whose end nobody waits
+  uint16_t thread = 0;                // the stream of the thread that makes it
+  DurationNs gap_ns = 0;              // that the thread slept since the last call of its stream
   DurationNs timeout_ns = 0;          // its own; 0: that of its group, or not known
   graph::CollectiveShape shape = {};  // of a collective; its root is a rank of the job
   std::vector<CalledTransfer> transfers = {};

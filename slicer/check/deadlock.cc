@@ -17,6 +17,8 @@
 namespace prism::slicer {
 namespace {
 
+constexpr size_t kShownOfCycle = 4;  // calls
+
 // Members that will never begin their part of a meeting, since they have ended.
 struct Left {
   uint32_t meeting = 0;
@@ -101,14 +103,15 @@ std::optional<CallId> LastLike(const Execution& execution, CallId id, uint32_t r
   return calls.empty() ? std::nullopt : std::optional(calls.back());
 }
 
-// It has not left, but goes no further itself.
-bool IsWaiting(const Execution& execution, uint32_t index) {
+// Where it waits, if it has not left, but goes no further itself.
+std::optional<CallId> OpenCall(const Execution& execution, uint32_t index) {
+  std::optional<CallId> open;
   for (uint16_t stream = 0; stream < execution.StreamsOf(index); ++stream) {
-    if (execution.FirstOpen(index, stream)) {
-      return true;
-    }
+    const std::optional<CallId> first = execution.FirstOpen(index, stream);
+    const bool is_said = open && execution.CallOf(*open).source > 0;
+    open = first && !is_said ? first : open;
   }
-  return false;
+  return open;
 }
 
 std::string EndOf(const Execution& execution, uint32_t index, bool several) {
@@ -116,7 +119,7 @@ std::string EndOf(const Execution& execution, uint32_t index, bool several) {
   if (rank.end != CallsEnd::kExit) {
     return FailureText(execution, index, several);
   }
-  if (IsWaiting(execution, index)) {
+  if (OpenCall(execution, index)) {
     return several ? "never make this call" : "never makes this call";
   }
   const std::string steps =
@@ -135,8 +138,10 @@ CheckFault LeftFault(const Execution& execution, const Left& left) {
   std::ranges::transform(waiting, std::back_inserter(there), &CallId::rank);
   const std::vector<Rank> gone = NamesOf(execution, left.ranks);
   const uint32_t first_gone = left.ranks.front();
-  const bool has_left =
-      execution.ranks()[first_gone].end != CallsEnd::kExit || !IsWaiting(execution, first_gone);
+  const std::optional<CallId> meanwhile = execution.ranks()[first_gone].end == CallsEnd::kExit
+                                              ? OpenCall(execution, first_gone)
+                                              : std::nullopt;
+  const bool has_left = !meanwhile;
   CheckFault fault = {.kind = has_left ? FaultKind::kLeftEarly : FaultKind::kMissingCall};
   fault.sentence = fmt::format(
       "{} for ever in {} of {}: {} {}", RanksDo(NamesOf(execution, there), "waits", "wait"),
@@ -156,6 +161,12 @@ CheckFault LeftFault(const Execution& execution, const Left& left) {
                                         CallAtLine(execution, *last)));
     }
   }
+  if (meanwhile && execution.CallOf(*meanwhile).source > 0) {
+    fault.calls.push_back(MakeFaultCall(execution, *meanwhile));
+    fault.notes.push_back(
+        fmt::format("rank {} waits in {} of {} instead", RankOf(execution, *meanwhile).value(),
+                    CallAtLine(execution, *meanwhile), GroupText(execution, *meanwhile)));
+  }
   AddShift(execution, first, left.ranks.front(), &fault);
   if (std::string text = WatchdogText(execution, first, meeting.number); !text.empty()) {
     fault.notes.push_back(std::move(text));
@@ -171,12 +182,18 @@ CheckFault CycleFault(const Execution& execution, const std::vector<CallId>& cyc
   fault.sentence = "ranks wait for each other in a circle: ";
   for (size_t i = 0; i < begun.size(); ++i) {
     const CallId next = begun[(i + 1) % begun.size()];
+    fault.ranks.push_back(RankOf(execution, begun[i]));
+    if (i >= kShownOfCycle) {
+      continue;
+    }
     fault.sentence +=
         fmt::format("{}rank {} waits in {} of {} for rank {}", i == 0 ? "" : ", ",
                     RankOf(execution, begun[i]).value(), CallAtLine(execution, begun[i]),
                     GroupText(execution, begun[i]), RankOf(execution, next).value());
-    fault.ranks.push_back(RankOf(execution, begun[i]));
     fault.calls.push_back(MakeFaultCall(execution, begun[i]));
+  }
+  if (begun.size() > kShownOfCycle) {
+    fault.sentence += fmt::format(", and so on ({} ranks)", begun.size());
   }
   if (!begun.empty()) {
     const uint32_t meeting = execution.MeetingsOf(begun.front()).front();
@@ -216,7 +233,9 @@ std::vector<Rank> WaitingRanks(const Execution& execution) {
 std::optional<CheckFault> FindDeadlock(const Execution& execution) {
   Search search(execution);
   bool found = false;
-  ForEachOpenCall(execution, [&](CallId id) { return found = search.From(id); });
+  ForEachOpenCall(execution, [&](CallId id) {
+    return found = !execution.CallOf(id).is_of_daemon && search.From(id);
+  });
   if (!found) {
     return std::nullopt;
   }

@@ -28,9 +28,11 @@ void Execution::AddStreams(uint32_t rank) {
   state.streams.resize(1);
   for (uint32_t call = 0; call < calls.size(); ++call) {
     const uint16_t stream = calls[call].stream;
-    if (state.streams.size() <= stream) {
-      state.streams.resize(size_t{stream} + 1);
+    const uint16_t thread = calls[call].thread;
+    if (state.streams.size() <= std::max(stream, thread)) {
+      state.streams.resize(size_t{std::max(stream, thread)} + 1);
     }
+    state.streams[thread].is_thread = true;
     state.streams[stream].calls.push_back(call);
   }
 }
@@ -249,17 +251,16 @@ bool Execution::IsReady(uint32_t rank, const Call& call) const {
   });
 }
 
-// As far as the rank gets by itself. On the host's stream nothing overtakes.
+// As far as the rank gets by itself.
 void Execution::Advance(uint32_t rank) {
   RankState& state = states_[rank];
   bool moved = true;
   while (moved) {
     moved = false;
-    for (size_t number = 0; number < state.streams.size(); ++number) {
-      Stream& stream = state.streams[number];
+    for (Stream& stream : state.streams) {
       while (stream.next < stream.calls.size()) {
         const uint32_t call = stream.calls[stream.next];
-        const bool in_turn = number > 0 || stream.ends.size() == stream.next;
+        const bool in_turn = !stream.is_thread || stream.ends.size() == stream.next;
         if (!in_turn || !IsReady(rank, ranks_[rank].calls[call])) {
           break;
         }
@@ -273,13 +274,13 @@ void Execution::Advance(uint32_t rank) {
 
 TimeNs Execution::IssueOf(CallId id) const {
   const Call& call = CallOf(id);
-  const std::vector<TimeNs>& host = states_[id.rank].streams.front().ends;
+  const std::vector<TimeNs>& thread = states_[id.rank].streams[call.thread].ends;
   size_t before = 0;
   for (const Need& need : call.needs) {
-    before = need.stream == 0 ? need.count : before;
+    before = need.stream == call.thread ? need.count : before;
   }
-  before = call.stream == 0 ? host.size() : before;
-  return call.gap_ns + (before == 0 ? 0 : host[before - 1]);
+  before = call.stream == call.thread ? thread.size() : before;
+  return call.gap_ns + (before == 0 ? 0 : thread[before - 1]);
 }
 
 void Execution::Begin(CallId id) {
@@ -388,7 +389,7 @@ void Execution::SeeLate(uint32_t number) {
       meeting.kind != CallKind::kStore) {
     return;
   }
-  if (std::ranges::any_of(meeting.calls, [&](CallId id) { return CallOf(id).is_on_side; })) {
+  if (std::ranges::any_of(meeting.calls, [&](CallId id) { return CallOf(id).is_untimed; })) {
     return;
   }
   const auto earlier = [&](CallId a, CallId b) { return IssueOf(a) < IssueOf(b); };

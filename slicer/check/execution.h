@@ -100,6 +100,7 @@ class Execution {
     std::vector<uint32_t> calls;
     std::vector<TimeNs> ends;  // of the calls up to each that has ended with all before it
     uint32_t next = 0;         // first that has not begun
+    bool is_thread = false;    // nothing overtakes
   };
 
   struct RankState {

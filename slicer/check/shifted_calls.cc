@@ -72,10 +72,19 @@ Shift ShiftAt(const Execution& execution,
 void AddShift(const Execution& execution, CallId id, uint32_t rank, CheckFault* fault) {
   const std::vector<CallId> own = CallsLike(execution, id, rank);
   const std::vector<CallId> waiting = CallsLike(execution, id, id.rank);
-  size_t at = own.size();
-  while (at > 0 && at <= waiting.size() &&
-         SourceOf(execution, own[at - 1]) != SourceOf(execution, waiting[at - 1])) {
-    --at;
+  const auto differ = [&](size_t i) {
+    return SourceOf(execution, own[i]) != SourceOf(execution, waiting[i]);
+  };
+  const size_t both = std::min(own.size(), waiting.size());
+  size_t at = 0;
+  while (at < both && !differ(at)) {
+    ++at;
+  }
+  if (at == both || ShiftAt(execution, own, waiting, at) != Shift::kLeftOut) {
+    at = own.size();
+    while (at > 0 && at <= waiting.size() && differ(at - 1)) {
+      --at;
+    }
   }
   if (at == own.size() || at >= waiting.size()) {
     return;

@@ -14,7 +14,8 @@ keys: ranks read what others have set, and meet by a counter of the store, which
 leave out. behind: rank 0 sets a key only behind a sum with those who wait for it. set_late: it sets it
 later than they wait. polled: others ask again and again whether it is there, "never" for another key.
 optional: nobody sets a key, for which each rank waits a while, and another thread of it for ever.
-thread: another thread sums in a CPU group, in "fewer" once less on rank 2. overlap: a gathering into a
+thread: another thread sums in a CPU group, in "fewer" once less on rank 2, which in "crossed" waits
+for it later. overlap: a gathering into a
 buffer that overlaps. teardown: rank 3 fails at the very end.
 dropped: nobody waits for a sum that was started asynchronously. gpu: all ranks use GPU 0.
 """
@@ -122,7 +123,7 @@ if fault == "optional":
     except dist.DistStoreError:
         total(8)
     os._exit(0)
-if fault in ("thread", "fewer"):
+if fault in ("thread", "fewer", "crossed"):
     of_hosts = dist.new_group(backend="gloo")
 
     def sum_often():
@@ -130,8 +131,13 @@ if fault in ("thread", "fewer"):
             dist.all_reduce(torch.ones(12), group=of_hosts)
 
     thread = threading.Thread(target=sum_often)
+    if fault == "crossed" and rank == 2:
+        total(16)
     thread.start()
-    total(8)
+    if fault == "crossed":
+        thread.join()
+    if fault != "crossed" or rank != 2:
+        total(16)
     thread.join()
     sys.exit()
 if fault in ("keys", "counter"):

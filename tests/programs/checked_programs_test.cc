@@ -208,6 +208,8 @@ TEST(CheckedPrograms, collectives_of_another_thread_are_compared) {
   const Checked fewer = Check("fewer");
   ExpectFault(fewer, "left_early", {LineWith("dist.all_reduce(torch.ones(12)")});
   EXPECT_EQ(fewer.report["faults"][0]["waiting"], Json::array({0, 1, 3}));
+  ExpectFault(Check("crossed"), "cycle",
+              {LineWith("dist.all_reduce(torch.ones(12)"), LineWith("dist.all_reduce(value")});
 }
 
 TEST(CheckedPrograms, ranks_on_one_gpu_are_warned_of) {

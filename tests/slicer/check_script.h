@@ -37,9 +37,9 @@ class Script {
   }
 
   // A communicator, known by `identity`.
-  Script& Communicator(uint64_t identity, const std::vector<uint32_t>& members) {
+  Script& Communicator(uint64_t identity, const std::vector<uint32_t>& members, int32_t line = 0) {
     calls_.communicators.push_back({identity, RanksFrom(members), "", kScriptTimeout});
-    Call call = Begin(CallKind::kMakeCommunicator, 0);
+    Call call = Begin(CallKind::kMakeCommunicator, line);
     call.object = static_cast<uint32_t>(calls_.communicators.size() - 1);
     AddOnHost(call);
     return *this;

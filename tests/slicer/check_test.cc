@@ -2,6 +2,7 @@
 #include "slicer/check/check.h"
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,13 @@ namespace prism::slicer {
 namespace {
 
 using graph::CollectiveKind;
+
+std::vector<uint32_t> RanksUpTo(uint32_t count) {
+  std::vector<uint32_t> ranks(count);
+  std::iota(ranks.begin(), ranks.end(), 0U);
+  return ranks;
+}
+
 TEST(Check, ranks_that_do_the_same_have_no_fault) {
   std::vector<RankCalls> ranks;
   for (uint32_t rank = 0; rank < 3; ++rank) {
@@ -74,6 +82,41 @@ TEST(Check, another_type_or_root_is_said) {
                        with(2, DataType::kFloat32, 0)})
                 .kind,
             FaultKind::kRoot);
+}
+
+TEST(Check, a_call_more_is_named_though_the_rank_waits_in_a_later_one_of_the_usual_line) {
+  const auto usual = [](uint32_t rank) {
+    return Started(rank).Sum(0, 6).Sum(0, 6).Sum(0, 6).Sum(0, 6).Take();
+  };
+  const CheckFault fault = OnlyFault(
+      {usual(0), Started(1).Sum(0, 6).Sum(0, 6).Sum(0, 17).Sum(0, 6).Sum(0, 6).Take(), usual(2)});
+  EXPECT_EQ(fault.kind, FaultKind::kLeftEarly);
+  EXPECT_TRUE(NamesLine(fault, 1, 17)) << fault.sentence;
+}
+
+TEST(Check, a_rank_that_makes_another_group_instead_is_named_with_that) {
+  const auto made = [](uint32_t rank, uint64_t identity, const std::vector<uint32_t>& members) {
+    return Started(rank).Communicator(identity, members, 9).Take();
+  };
+  const CheckFault fault =
+      OnlyFault({made(0, 8, {0, 1}), made(1, 9, {1, 2}), Started(2).Sum(0, 10).Take()});
+  EXPECT_EQ(fault.kind, FaultKind::kMissingCall);
+  EXPECT_TRUE(NamesLine(fault, 0, 9) && NamesLine(fault, 1, 9)) << fault.sentence;
+}
+
+TEST(Check, of_a_long_circle_the_first_calls_are_named) {
+  std::vector<RankCalls> ranks;
+  for (uint32_t rank = 0; rank < 16; ++rank) {
+    Script script(rank);
+    script.Communicator(7, RanksUpTo(16)).OnCpu(0);
+    script.Message(true, (rank + 1) % 16, 5).Message(false, (rank + 15) % 16, 6);
+    ranks.push_back(script.Take());
+  }
+  const CheckFault fault = OnlyFault(ranks);
+  EXPECT_EQ(fault.kind, FaultKind::kCycle);
+  EXPECT_EQ(fault.ranks.size(), 16U);
+  EXPECT_EQ(fault.calls.size(), 4U);
+  EXPECT_TRUE(fault.sentence.ends_with("and so on (16 ranks)")) << fault.sentence;
 }
 
 TEST(Check, a_call_that_one_rank_leaves_out_is_named) {

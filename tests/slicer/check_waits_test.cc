@@ -130,7 +130,7 @@ TEST(Check, calls_of_another_thread_meet_by_number) {
   const auto on_side = [](Script script, int calls) {
     RankCalls made = script.OnCpu(0).Take();
     for (int i = 0; i < calls; ++i) {
-      Call call = {.kind = CallKind::kCollective, .stream = 1, .is_on_side = true};
+      Call call = {.kind = CallKind::kCollective, .stream = 1, .is_untimed = true};
       call.shape = {.kind = CollectiveKind::kBroadcast, .root = 0};
       if (i > 0) {
         call.needs = {{1, static_cast<uint32_t>(i)}};

@@ -72,6 +72,15 @@ class RecordScript {
     Add(record);
   }
 
+  // Of a program that is checked.
+  void Note(const std::string& text) {
+    channel::Record record = {};
+    record.kind = channel::RecordKind::kMarker;
+    record.marker.name = Define(channel::Table::kMarkerName, text);
+    record.marker.is_note = 1;
+    Add(record);
+  }
+
   void Kernel(const std::string& name, uint16_t stream = 0, uint32_t context = 0) {
     channel::Record record = {};
     record.kind = channel::RecordKind::kKernel;

@@ -62,7 +62,8 @@ void Carry(Wire wire, Calls& calls) {
   All(wire, calls.rank, calls.steps, calls.end, calls.failure);
   wire.AllOf(calls.calls, [&](auto& call) {
     All(wire, call.kind, call.stream, call.source, call.object, call.step, call.is_barrier,
-        call.overlaps, call.is_dropped, call.is_on_side, call.gap_ns, call.timeout_ns, call.shape);
+        call.overlaps, call.is_dropped, call.is_untimed, call.is_of_daemon, call.thread,
+        call.gap_ns, call.timeout_ns, call.shape);
     Plain(wire, call.transfers);
     Plain(wire, call.needs);
   });

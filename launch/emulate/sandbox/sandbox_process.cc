@@ -392,8 +392,7 @@ std::string SandboxProcess::LastLines(size_t count) const {
   const std::string lines = TellingLines(recent_, count);
   return lines.empty()
              ? "it printed nothing"
-             : fmt::format("its last lines (more in the file FAILED of the output folder):\n{}{}{}",
-                           lines, kOutputHeading, recent_);
+             : fmt::format("its last lines:\n{}{}{}", lines, kOutputHeading, recent_);
 }
 
 std::string SandboxProcess::Stacks() {

@@ -281,7 +281,8 @@ TEST_F(Failure, program_without_output_is_said_to_have_none) {
 TEST_F(Failure, program_that_hangs_is_shown_with_what_it_printed) {
   for (const auto& [script, shown] :
        {std::pair{"sleep 300", "sets the bound; it printed nothing\n"},
-        std::pair{"echo loading; sleep 300", "of the output folder):\nloading\n"}}) {
+        std::pair{"echo loading; sleep 300",
+                  "its last lines:\nloading\nmore in the file FAILED of the output folder\n"}}) {
     const Finished run = RunCommand({PRISM_EMULATE, "--target-gpus", "2", "--stall-timeout", "2",
                                      "--out", folder_ / "out", "--", "sh", "-c", script});
     EXPECT_EQ(run.code, 1) << run.output;
@@ -299,7 +300,7 @@ TEST_F(Failure, out_of_device_memory_names_rank_op_and_bytes) {
                                 HasSubstr(" bytes) asked for"), HasSubstr("held by parameters "),
                                 HasSubstr("largest blocks "),
                                 HasSubstr("CUDA out of memory. Tried to allocate "),
-                                HasSubstr("its last lines (more in the file FAILED")));
+                                HasSubstr("more in the file FAILED of the output folder")));
   ExpectOnlyFailure("out", "CUDA out of memory");
 }
 
