@@ -219,19 +219,6 @@ std::vector<Rank> Master::AddKept(const std::vector<Rank>& ranks) {
   return others;
 }
 
-Status Master::FindHosts() {
-  std::vector<WorkerHost> workers;
-  while (workers.size() < said_hello_.size()) {
-    if (const auto& host = said_hello_[workers.size()]) {
-      workers.push_back(*host);
-    } else {
-      PRISM_RETURN_IF_ERROR(Pump(nullptr));
-    }
-  }
-  hosts_ = GroupWorkers(workers, context_.gpu.has_value());
-  return OkStatus();
-}
-
 Status Master::RecordRound(const std::vector<Rank>& ranks) {
   progress_.BeginStage(
       "slice",

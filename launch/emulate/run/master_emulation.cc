@@ -160,6 +160,19 @@ Result<Coordinator> Master::MakeCoordinator(const RunOutcome& outcome) const {
   return coordinator;
 }
 
+Status Master::FindHosts() {
+  std::vector<WorkerHost> workers;
+  while (workers.size() < said_hello_.size()) {
+    if (const auto& host = said_hello_[workers.size()]) {
+      workers.push_back(*host);
+    } else {
+      PRISM_RETURN_IF_ERROR(Pump(nullptr));
+    }
+  }
+  hosts_ = GroupWorkers(workers, context_.gpu.has_value());
+  return OkStatus();
+}
+
 Status Master::Meet(const RunOutcome& outcome, const StoreServer* store) {
   PRISM_RETURN_IF_ERROR(FindHosts());
   worker_of_ = PlaceRanks(outcome.graph, hosts_, MostWorkersOfHost());

@@ -390,9 +390,8 @@ Status SandboxProcess::ExitStatus(size_t lines) const {
 
 std::string SandboxProcess::LastLines(size_t count) const {
   const std::string lines = TellingLines(recent_, count);
-  return lines.empty()
-             ? "it printed nothing"
-             : fmt::format("its last lines:\n{}{}{}", lines, kOutputHeading, recent_);
+  return lines.empty() ? "it printed nothing"
+                       : fmt::format("its last lines:\n{}{}{}", lines, kOutputHeading, recent_);
 }
 
 std::string SandboxProcess::Stacks() {
