@@ -127,7 +127,7 @@ TEST_F(UserProgram, times_of_steps_long_ago_stay_known) {
 TEST_F(UserProgram, crash_is_named_with_its_last_lines) {
   const Finished run = Train("crash", {"--quiet"});
   ExpectFailure(run, "RuntimeError: planted");
-  EXPECT_EQ(std::ranges::count(run.output, '\n'), 4) << run.output;
+  EXPECT_EQ(std::ranges::count(run.output, '\n'), 5) << run.output;
   EXPECT_THAT(run.output, Not(HasSubstr("Traceback")));
   EXPECT_THAT(ReadText(folder_ / "out/FAILED"), HasSubstr("Traceback (most recent call last)"));
 }
