@@ -33,7 +33,7 @@ struct CheckLength {
 class CheckBudget {
  public:
   // Of one of `workers`.
-  explicit CheckBudget(int workers) : left_(kFewSeconds / workers) {}
+  explicit CheckBudget(size_t workers) : left_(kFewSeconds / static_cast<double>(workers)) {}
 
   void Earn(double recorded_seconds) { left_ += kShare * recorded_seconds; }
   void Spend(double seconds) { left_ -= seconds; }

@@ -152,39 +152,34 @@ size_t MostWorkersOfHost() {
   return static_cast<size_t>(std::max(1, most));
 }
 
-std::vector<int> RecordingWorkers(const Hosts& hosts, size_t most) {
-  std::vector<int> workers;
-  std::vector<size_t> of_host(hosts.names.size());
+std::vector<std::vector<int>> WorkersForRanks(const Hosts& hosts, size_t most) {
+  std::vector<std::vector<int>> by_host(hosts.names.size());
   for (size_t worker = 0; worker < hosts.of_worker.size(); ++worker) {
-    if (of_host[static_cast<size_t>(hosts.of_worker[worker])]++ < most) {
+    std::vector<int>& workers = by_host[static_cast<size_t>(hosts.of_worker[worker])];
+    if (workers.size() < most) {
       workers.push_back(static_cast<int>(worker));
     }
   }
-  return workers;
+  return by_host;
 }
 
 std::vector<int> PlaceRanks(const graph::Graph& graph, const Hosts& hosts, size_t most) {
   const size_t ranks = graph.sandbox_ranks.size();
-  const size_t workers = hosts.of_worker.size();
+  const std::vector<std::vector<int>> workers = WorkersForRanks(hosts, most);
   std::vector<int> host_of(ranks, hosts.several() ? -1 : 0);
   const Traffic traffic = hosts.several() ? TrafficCounter(graph).Count() : Traffic();
   const std::vector<size_t> up_to = RanksUpTo(ranks, hosts);
   std::vector<int> worker_of(ranks);
   size_t placed = 0;
   for (int host = 0; host < static_cast<int>(hosts.names.size()); ++host) {
-    std::vector<int> of_host;
-    for (size_t worker = 0; worker < workers; ++worker) {
-      if (hosts.of_worker[worker] == host) {
-        of_host.push_back(static_cast<int>(worker));
-      }
-    }
+    const std::vector<int>& of_host = workers[static_cast<size_t>(host)];
     for (; hosts.several() && placed < up_to[static_cast<size_t>(host)]; ++placed) {
       host_of[NextForHost(traffic, host_of, host)] = host;
     }
     size_t next = 0;
     for (size_t i = 0; i < ranks; ++i) {
       if (host_of[i] == host) {
-        worker_of[i] = of_host[next++ % std::min(most, of_host.size())];
+        worker_of[i] = of_host[next++ % of_host.size()];
       }
     }
   }

@@ -44,8 +44,8 @@ std::vector<int> PlaceRanks(const graph::Graph& graph, const Hosts& hosts, size_
 // of this host; PRISM_TEST_WORKERS says another number, for tests.
 size_t MostWorkersOfHost();
 
-// The workers that record, ascending: the first `most` of each host.
-std::vector<int> RecordingWorkers(const Hosts& hosts, size_t most);
+// By host: those workers, the first `most`, ascending.
+std::vector<std::vector<int>> WorkersForRanks(const Hosts& hosts, size_t most);
 
 // By sandbox rank: how many ranks before it are on its host.
 std::vector<int> PlacesOnHosts(const std::vector<int>& worker_of, const Hosts& hosts);

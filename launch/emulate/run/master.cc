@@ -228,19 +228,21 @@ Status Master::RecordRound(const std::vector<Rank>& ranks) {
   const RecordedLength length = slice_.length();
   const std::vector<Rank> to_record = AddKept(ranks);
   PRISM_RETURN_IF_ERROR(FindHosts());
-  const std::vector<int> workers = RecordingWorkers(hosts_, MostWorkersOfHost());
-  for (size_t i = 0; i < workers.size(); ++i) {
-    const int host = hosts_.of_worker[static_cast<size_t>(workers[i])];
-    const RecordingShare share = {
-        static_cast<int32_t>(workers.size()),
-        static_cast<int32_t>(std::ranges::count_if(workers, [&](int worker) {
-          return hosts_.of_worker[static_cast<size_t>(worker)] == host;
-        }))};
-    WireWriter message;
-    message.Put(MessageKind::kRecord).Put(PassLength{length, LengthOfCheck()}).Put(share);
-    message.PutText(slice_.book());
-    PutRanks(ShareOf(to_record, i, workers.size()), &message);
-    session_.Send(workers[i], message.Take());
+  const std::vector<std::vector<int>> workers = WorkersForRanks(hosts_, MostWorkersOfHost());
+  RecordingShare share;
+  for (const std::vector<int>& of_host : workers) {
+    share.workers += of_host.size();
+  }
+  size_t next = 0;
+  for (const std::vector<int>& of_host : workers) {
+    share.of_host = of_host.size();
+    for (const int worker : of_host) {
+      WireWriter message;
+      message.Put(MessageKind::kRecord).Put(PassLength{length, LengthOfCheck()}).Put(share);
+      message.PutText(slice_.book());
+      PutRanks(ShareOf(to_record, next++, share.workers), &message);
+      session_.Send(worker, message.Take());
+    }
   }
   while (slice_.ended_in_round() < ranks.size()) {
     PRISM_RETURN_IF_ERROR(Pump(nullptr));

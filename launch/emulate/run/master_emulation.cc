@@ -161,6 +161,9 @@ Result<Coordinator> Master::MakeCoordinator(const RunOutcome& outcome) const {
 }
 
 Status Master::FindHosts() {
+  if (!hosts_.names.empty()) {
+    return OkStatus();
+  }
   std::vector<WorkerHost> workers;
   while (workers.size() < said_hello_.size()) {
     if (const auto& host = said_hello_[workers.size()]) {

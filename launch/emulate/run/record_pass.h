@@ -30,8 +30,8 @@ struct PassLength {
 
 // How many workers record.
 struct RecordingShare {
-  int32_t workers = 1;  // of the run
-  int32_t of_host = 1;  // of them, on the host of the one that is told so
+  size_t workers = 0;  // of the run
+  size_t of_host = 0;  // of them, on the host of the one that is told so
 };
 
 // This process's share of the ranks, up to `slots` sandbox processes at a time. Step() does what

@@ -80,11 +80,13 @@ Status Worker::Record(WireReader* message) {
   const std::string_view values = message->GetText();
   const std::vector<Rank> ranks = GetRanks(message);
   emulation_.reset();  // an emulation that is to be restarted
+  if (!check_budget_) {
+    check_budget_.emplace(share.workers);
+  }
   if (recording_ == nullptr) {
-    const int slots = std::max(1, AvailableThreads() / share.of_host);
-    check_budget_ = CheckBudget(share.workers);
-    recording_ = std::make_unique<RecordPass>(RecordPass::Means{context_, starter_, check_budget_},
-                                              static_cast<size_t>(slots));
+    const auto cores = static_cast<size_t>(AvailableThreads());
+    recording_ = std::make_unique<RecordPass>(RecordPass::Means{context_, starter_, *check_budget_},
+                                              std::max<size_t>(1, cores / share.of_host));
   }
   return recording_->Add(ranks, values, length);
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -65,7 +66,7 @@ class Worker {
   RunContext& context_;
   MpiSession& session_;
   RankStarter starter_;
-  CheckBudget check_budget_{1};
+  std::optional<CheckBudget> check_budget_;  // for all that it records
   std::unique_ptr<RecordPass> recording_;
   graph::Graph graph_;
   std::unique_ptr<HostMeeting> meeting_;  // if this is the first worker of its host

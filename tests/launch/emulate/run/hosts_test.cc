@@ -27,11 +27,11 @@ TEST(Hosts, workers_that_share_memory_are_on_one) {
   EXPECT_FALSE(GroupWorkers({ThisHost(), ThisHost()}).several());
 }
 
-TEST(Hosts, so_many_workers_of_each_record) {
-  EXPECT_THAT(RecordingWorkers(TwoHosts(), 1), ElementsAre(0, 1));
-  EXPECT_THAT(RecordingWorkers(TwoHosts(), 5), ElementsAre(0, 1, 2, 3));
+TEST(Hosts, so_many_workers_of_each_take_ranks) {
+  EXPECT_THAT(WorkersForRanks(TwoHosts(), 1), ElementsAre(ElementsAre(0), ElementsAre(1)));
+  EXPECT_THAT(WorkersForRanks(TwoHosts(), 5), ElementsAre(ElementsAre(0, 2), ElementsAre(1, 3)));
   const Hosts uneven = GroupWorkers({{"a", "a"}, {"a", "a"}, {"a", "a"}, {"b", "b"}});
-  EXPECT_THAT(RecordingWorkers(uneven, 2), ElementsAre(0, 1, 3));
+  EXPECT_THAT(WorkersForRanks(uneven, 2), ElementsAre(ElementsAre(0, 1), ElementsAre(3)));
 }
 
 TEST(Hosts, ranks_are_counted_on_each) {
