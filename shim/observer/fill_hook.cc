@@ -27,6 +27,14 @@ bool FillsLarge(const TorchFill& fill) {
   return observer != nullptr && observer(&fill) != 0;
 }
 
+void* FillTensor(const TorchFill& fill, const char* name, std::atomic<void*>* found) {
+  if (FillsLarge(fill)) {
+    return fill.tensor;
+  }
+  void* const real = prism::shim::TorchSymbol("libtorch_cpu.so", name, nullptr, found);
+  return reinterpret_cast<Fill*>(real)(fill.tensor, fill.first, fill.second, fill.generator);
+}
+
 }  // namespace
 
 extern "C" {
@@ -38,19 +46,11 @@ void* PrismUniform(void* tensor, double from, double to, void* generator)
 
 void* PrismNormal(void* tensor, double mean, double deviation, void* generator) {
   static std::atomic<void*> found{nullptr};
-  if (FillsLarge({true, tensor, mean, deviation, generator})) {
-    return tensor;
-  }
-  void* const real = prism::shim::TorchSymbol("libtorch_cpu.so", PRISM_NORMAL, nullptr, &found);
-  return reinterpret_cast<Fill*>(real)(tensor, mean, deviation, generator);
+  return FillTensor({true, tensor, mean, deviation, generator}, PRISM_NORMAL, &found);
 }
 
 void* PrismUniform(void* tensor, double from, double to, void* generator) {
   static std::atomic<void*> found{nullptr};
-  if (FillsLarge({false, tensor, from, to, generator})) {
-    return tensor;
-  }
-  void* const real = prism::shim::TorchSymbol("libtorch_cpu.so", PRISM_UNIFORM, nullptr, &found);
-  return reinterpret_cast<Fill*>(real)(tensor, from, to, generator);
+  return FillTensor({false, tensor, from, to, generator}, PRISM_UNIFORM, &found);
 }
 }

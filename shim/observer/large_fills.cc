@@ -239,7 +239,7 @@ bool MayRepeat(const at::Tensor& tensor, FillKind kind, const OptionalGenerator&
          RuleOf(kind, tensor.scalar_type()) != DrawRule::kOther;
 }
 
-bool FillLarge(FillKind kind, at::Tensor& tensor, double first, double second) {
+void FillLarge(FillKind kind, at::Tensor& tensor, double first, double second) {
   const size_t least = std::max(kLeastDrawnBytes, tensor.nbytes() / kShareDrawn);
   const size_t period = (least + kPageBytes - 1) / kPageBytes * kPageBytes;
   const auto drawn = static_cast<int64_t>(period / tensor.element_size());
@@ -251,7 +251,6 @@ bool FillLarge(FillKind kind, at::Tensor& tensor, double first, double second) {
            at::detail::getDefaultCPUGenerator());
   Repeat(tensor, period);
   prism_shim_count("large_fills_repeated");
-  return true;
 }
 
 }  // namespace
@@ -263,7 +262,9 @@ extern "C" __attribute__((visibility("default"))) int prism_observer_fill(
   at::Tensor& tensor = *static_cast<at::Tensor*>(fill->tensor);
   const FillKind kind = fill->is_normal ? FillKind::kNormal : FillKind::kUniform;
   const auto& generator = *static_cast<const std::optional<at::Generator>*>(fill->generator);
-  const bool fills = prism::shim::MayRepeat(tensor, kind, generator) &&
-                     prism::shim::FillLarge(kind, tensor, fill->first, fill->second);
-  return fills ? 1 : 0;
+  if (!prism::shim::MayRepeat(tensor, kind, generator)) {
+    return 0;
+  }
+  prism::shim::FillLarge(kind, tensor, fill->first, fill->second);
+  return 1;
 }

@@ -15,7 +15,7 @@ struct TorchFill {
   void* tensor;  // at::Tensor
   double first;
   double second;
-  const void* generator;  // std::optional<at::Generator>
+  void* generator;  // std::optional<at::Generator>
 };
 
 // The observer's prism_observer_fill: not 0 if it has filled the tensor (large_fills.cc); null
