@@ -184,8 +184,8 @@ double ComputeCost::ConvolutionSeconds(const Convolution& convolution) const {
   const double product =
       std::max(moved, ProductSeconds(convolution.product, convolution.tf32 ? "tf32" : ""));
   const bool fp32 = convolution.product.input == DataType::kFloat32;
-  if (convolution.channels_last || (fp32 && !convolution.tf32) ||
-      (fp32 && peak_tf32_ <= peak_fp32_)) {
+  const bool on_matrix_units = !fp32 || (convolution.tf32 && peak_tf32_ > peak_fp32_);
+  if (convolution.channels_last || !on_matrix_units) {
     return product;
   }
   graph::MatmulShape plain = convolution.product;
