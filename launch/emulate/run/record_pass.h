@@ -1,5 +1,5 @@
 // The slice: every recorded rank runs its program once at the target's world size, by itself, and
-// its op stream becomes a fragment. Each worker process takes its share; fragments are collected on
+// its op stream becomes a fragment. Workers share the ranks; fragments are collected on
 // process 0.
 #pragma once
 
